@@ -3,7 +3,7 @@
 Six exercises, in the order of the page. Each is one function with a contract in its docstring. Replace the line that
 raises NotImplementedError; keep the signatures. B = sequences per micro-batch, T = tokens per sequence, C = hidden_dim,
 H = heads, L = blocks, V = tokens in the vocabulary. The GPT is that of rankzero/learn/models/gpt.py: no biases, no
-dropout. Bytes and counts are Python's int: no float, no tensor, none of NumPy's.
+dropout. Bytes and counts are Python ints: no floats, no tensors, no NumPy numbers.
 
     rankzero check 01                  # all of them
     rankzero check 01 state_bytes      # one
@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 
 def parameter_count(vocab_size: int, block_size: int, n_layer: int, hidden_dim: int, tied: bool) -> int:
-    """Learned numbers in the GPT of these sizes, without building it.
+    """Returns the number of parameters of a GPT of these sizes, without building it.
 
     Token embedding [V, C] and learned positions [block_size, C]. Each block has LayerNorm [C], attention with one
-    matrix [3C, C] for q, k and v and one [C, C] after it, LayerNorm [C], and an MLP with [4C, C] and [C, 4C]. A last
-    LayerNorm [C]. The output layer is [V, C]; if `tied`, it is the token embedding's own matrix. Nothing has a bias.
+    matrix [3C, C] for q, k and v and one [C, C] after it, LayerNorm [C], and an MLP with [4C, C] and [C, 4C]. One more
+    LayerNorm [C] follows the last block. The output layer is [V, C]; if `tied`, it is the token embedding's own matrix.
+    Nothing has a bias.
 
     Read: handbook/memory.md
     """
@@ -29,12 +30,12 @@ def parameter_count(vocab_size: int, block_size: int, n_layer: int, hidden_dim: 
 
 
 def state_bytes(n_parameters: int, n_tensors: int, recipe: str, optimizer: str) -> dict[str, int]:
-    """Bytes of "weights", "gradients" and "optimizer state" between backward and the update, by role.
+    """Returns the bytes of "weights", "gradients" and "optimizer state", between backward and the update.
 
     `recipe` is one of
     - "fp32": everything in fp32
     - "mixed": weights and gradients in bf16; the optimizer keeps fp32 master weights, and its averages in fp32
-    - "mixed-fp32-accum": as mixed, and the gradients of several micro-batches are also summed up in fp32
+    - "mixed-fp32-accum": as mixed, and an fp32 sum of the gradients of several micro-batches is kept too
     - "bf16": weights, gradients and the optimizer's averages in bf16, no master weights
     `optimizer` is "sgd" (no averages), "momentum" (one) or "adamw" (two, and a 4-byte step count for each of the
     `n_tensors` parameter tensors). Master weights are optimizer state; the fp32 sum is gradients.
@@ -45,14 +46,14 @@ def state_bytes(n_parameters: int, n_tensors: int, recipe: str, optimizer: str) 
 
 
 def activation_bytes(batch_size: int, seq_len: int, hidden_dim: int, n_head: int, number: int, fused: bool) -> int:
-    """Bytes that autograd keeps of one block of the GPT, from its forward pass until backward.
+    """Returns the bytes that autograd keeps for one block of the GPT, from its forward pass until backward.
 
-    `number` is the bytes of a number (4 in fp32, 2 in bf16); LayerNorm's mean and 1/std, one each per token, have that
-    size. Each tensor counts once, however many operations read it, and weights do not count. With `fused` attention
-    autograd keeps q, k, v, the output, and one fp32 number per token and head (the log-sum-exp of its scores). Without,
-    it keeps the softmax's output [B, H, T, T] instead of that number.
+    A number takes `number` bytes (4 in fp32, 2 in bf16). So does LayerNorm's mean and its 1/std, one each per token.
+    Each tensor counts once, however many operations read it, and weights do not count. With `fused` attention autograd
+    keeps q, k, v, the output, and one fp32 number per token and head (the log-sum-exp of its scores). Without fused
+    attention, it keeps the softmax's output [B, H, T, T] instead of the log-sum-exp.
 
-    Read: handbook/forward-pass.md, "What other layers keep"
+    Read: handbook/forward-pass.md, "Tensors kept by other layers"
     """
     raise NotImplementedError("activation_bytes is not written yet. A hint: rankzero hint 01 activation_bytes")
 
@@ -61,8 +62,9 @@ def saved_bytes(model: nn.Module, x: Tensor) -> int:
     """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
 
     Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. The
-    model's parameters and buffers are there anyway and do not count. `x` does, if it is kept, be it of floats or of
-    token ids. The model runs in the mode it is in, and is left as it was, without gradients and hooks; so is `x`.
+    model's parameters and buffers do not count: they are in memory without the batch too. `x` counts if autograd keeps
+    it, whether it holds floats or token ids. Run the model in the mode that it has. After the call, the model and `x`
+    are as before: same mode, same values, no gradients, no hooks.
 
     Read: handbook/forward-pass.md, "A linear layer keeps its input"
     """
@@ -72,7 +74,7 @@ def saved_bytes(model: nn.Module, x: Tensor) -> int:
 def kv_cache_bytes(
     n_layer: int, n_head: int, n_kv_head: int, hidden_dim: int, batch_size: int, tokens: int, number: int
 ) -> int:
-    """Bytes of the keys and values that generation keeps for `batch_size` sequences of `tokens` tokens each.
+    """Returns the bytes of the keys and values that generation keeps: `batch_size` sequences of `tokens` tokens each.
 
     Each of `n_layer` blocks keeps a key and a value for each of its `n_kv_head` heads; a head is hidden_dim / n_head
     wide, and a number takes `number` bytes.
@@ -83,10 +85,10 @@ def kv_cache_bytes(
 
 
 def largest_micro_batch(peak: Callable[[int], int], budget: int) -> int:
-    """Sequences in the largest micro-batch that fits: the largest B >= 1 with peak(B) <= budget; 0 if none does.
+    """Returns the sequences of the largest micro-batch that fits: the largest B >= 1 with peak(B) <= budget, else 0.
 
-    `peak(B)` predicts the bytes at the fullest moment of a step. It grows with B, but not evenly: allocators round. A
-    call may take a second, so use few: about 2 * log2 of the answer, not one for each B. The answer has no upper limit.
+    `peak(B)` predicts the peak memory of a step in bytes. It grows with B, but unevenly: allocators round. A call may
+    take a second, so make few: about 2 * log2 of the answer, not one for each B. The answer has no upper limit.
 
     Read: handbook/memory.md
     """

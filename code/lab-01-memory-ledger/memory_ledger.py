@@ -28,6 +28,7 @@ from rankzero.learn.profiling.memory import MIB, check_fits, memory_now
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.learn.runs.stop_request import report_stop, signals_raise
+from rankzero.learn.runs.tracking import call_tracked, check_tracking
 from rankzero.ledger.ledger import PHASES, UPDATE, Kind, Ledger, compare, comparison_table, human
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, Config, find_preset, parameter_count
@@ -96,7 +97,7 @@ def describe(name: str, config: Config, options: argparse.Namespace, seq_len: in
 
 
 def print_moments(ledger: Ledger) -> None:
-    """What is held at each moment of a step; the fullest one decides whether it fits."""
+    """Prints the bytes in memory at each moment of a step; the largest total decides whether the step fits."""
     names = ("weights", "gradients", "optimizer", "activat.", "temporary", "commun.")  # in the order of Kind
     print(f"{'GB when':<16}" + "".join(f"{name:>10}" for name in (*names, "total")))
     for phase in PHASES:
@@ -188,7 +189,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def print_allocator(phase: str, device: str) -> None:
-    """What CUDA's caching allocator says at that moment: bytes in tensors, and bytes it keeps for reuse."""
+    """Prints what CUDA's caching allocator reports now: bytes in tensors, and bytes that it keeps for reuse."""
     if device == "cuda":
         numbers = memory_now(torch.device(device))
         print(f"  {phase:<15}" + "".join(f"{name} {size / MIB:,.1f} MiB  " for name, size in numbers.items()))
@@ -199,8 +200,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:
+        check_tracking(options)
         with signals_raise():
-            run(options)
+            call_tracked(run, "lab-01", options)
         return 0
     except UserError as error:
         parser.error(str(error))
@@ -210,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("out of memory: measure with --device fake, which needs none.")
     except KeyboardInterrupt as error:
         return report_stop(error)
-    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` does
+    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

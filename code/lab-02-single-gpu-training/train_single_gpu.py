@@ -55,18 +55,18 @@ def train_step(
 
     `after` is called with a phase's name when that phase ends; the run measures memory there.
     """
-    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+    optimizer.zero_grad(set_to_none=True)  # or backward adds to the last step's gradients
 
-    logits = model(x)  # [B, T, V]; on the way autograd keeps what backward will need: the activations
+    logits = model(x)  # [B, T, V]; autograd keeps what backward needs: the activations
     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over the B*T tokens
     after("forward")
 
-    loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
+    loss.backward()  # fills p.grad of every parameter, and frees the activations
     after("backward")
 
-    optimizer.step()  # the first time, AdamW makes its state here: two averages per parameter
+    optimizer.step()  # the first time, AdamW makes its two averages per parameter
     after("update")
-    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
+    return loss.detach()  # without its graph: a kept loss would keep the graph's nodes
 
 
 def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
@@ -80,14 +80,19 @@ def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -
 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
-def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
+def evaluate(
+    model: nn.Module,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    device: torch.device,
+) -> float:
+    """Mean loss in nats per token. A smaller last batch counts by its tokens."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
     for x, y in batches:
         x, y = to_device(x, y, device)
-        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+        total += loss.item()
         tokens += y.numel()
     model.train(was_training)  # leave it as it was found
     return total / tokens
@@ -98,10 +103,12 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state:
     """Writes everything the next step depends on. A kill in the middle leaves the file that was there before."""
     partial = path.with_name(f".{os.getpid()}.partial")
     try:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}
+        torch.save(state, partial)
         partial.replace(path)  # one atomic rename
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+        advice = "free some space or choose another --checkpoint."
+        raise UserError(f"could not save {path} ({error}): {advice}") from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -150,7 +157,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         meter.write("run", settings=settings, **fingerprint(device))
         model.train()
         for step in range(first_step, options.steps):
-            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each
+            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T]
             x, y = to_device(x, y, device)
             lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
             for group in optimizer.param_groups:

@@ -1,8 +1,7 @@
 """Lab 03: Lab 02's loop in mixed precision, with the loss scaler written out.
 
-Read it from top to bottom. The lesson is what `train_step` does around the four calls, the `LossScaler` that it uses,
-and `format_table`, which shows on one batch what each format does to the gradients. All else is Lab 02's.
-B = sequences per batch, T = tokens per sequence, V = tokens in the vocabulary, P = parameters.
+The lesson is `train_step`, its `LossScaler`, and `format_table`, which shows what each format does to gradients.
+All else is Lab 02's. B = sequences per batch, T = tokens per sequence, V = tokens in the vocabulary, P = parameters.
 
     python train_amp.py                                              # bf16; under a minute on two CPU cores
     python train_amp.py --precision fp32                             # the same run as Lab 02's, with clipping
@@ -61,15 +60,15 @@ class LossScaler:
     skipped: int = 0  # in all
 
     def unscale(self, parameters: Iterator[nn.Parameter]) -> bool:
-        """Divides the gradients, in place, and says whether all are finite. Where not enabled, nobody looks."""
+        """Divides the gradients in place; returns whether all are finite (True if off)."""
         if not self.enabled:
             return True
         gradients = [p.grad for p in parameters if p.grad is not None]
         finite = torch.stack([g.div_(self.scale).isfinite().all() for g in gradients])
-        return bool(finite.all())  # one wait for the device; a look at each gradient would be one for each
+        return bool(finite.all())  # one wait for the device, not one per gradient
 
     def update(self, finite: bool) -> None:
-        """Halves the scale after an overflow; doubles it after `growth_interval` good steps in a row."""
+        """Halves the scale on overflow; doubles it after `growth_interval` good steps."""
         self.good_steps = self.good_steps + 1 if finite else 0
         if not finite:
             self.scale, self.skipped = self.scale * 0.5, self.skipped + 1
@@ -91,7 +90,7 @@ def train_step(
 
     `low` is the dtype of matrix products, None for fp32. `after` is called with a phase's name when that phase ends.
     """
-    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+    optimizer.zero_grad(set_to_none=True)  # or backward adds to the last step's gradients
 
     with torch.autocast(x.device.type, dtype=low, enabled=low is not None):
         logits = model(x)  # [B, T, V] in `low`: the last matrix product made them
@@ -107,14 +106,14 @@ def train_step(
         optimizer.step()  # fp32 gradients, fp32 weights, fp32 averages
     scaler.update(finite)
     after("update")
-    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
+    return loss.detach()  # without its graph: a kept loss would keep the graph's nodes
 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device, low: torch.dtype | None
 ) -> float:
-    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. A smaller last batch counts by its tokens."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
@@ -142,7 +141,8 @@ def gradient(model: nn.Module, x: Tensor, y: Tensor, low: torch.dtype | None, sc
 def format_table(model: nn.Module, x: Tensor, y: Tensor, scale: float) -> str:
     """The gradient of this batch in each format: what is lost, how far it is from fp32, what the scale changes."""
     exact = gradient(model, x, y, None, 1.0)
-    lines = [f"one batch     0, not in fp32   off by, plain   off by, scaled   changed by the scale of {scale:,.15g}"]
+    lines = ["one batch     0, not in fp32   off by, plain   off by, scaled   "]
+    lines[0] += f"changed by the scale of {scale:,.15g}"
     for name, low in FORMATS.items():
         plain, scaled = (gradient(model, x, y, low, factor) for factor in (1.0, scale))
         lost = ((plain == 0) & (exact != 0)).sum() / (exact != 0).sum()
@@ -160,7 +160,7 @@ def restore(
     check_same_run(saved, options, corpus, model)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])  # AdamW's averages: without them training goes on differently
-    if saved["settings"]["precision"] == options.precision:  # otherwise the scaler starts anew
+    if saved["settings"]["precision"] == options.precision:  # otherwise the scaler starts again
         vars(scaler).update(saved_numbers(saved, "scaler", ("scale", "good_steps", "skipped")))
     return int(saved["step"])
 
@@ -208,7 +208,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         meter.write("run", settings=settings, **fingerprint(device))
         model.train()
         for step in range(first_step, options.steps):
-            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each
+            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T]
             x, y = to_device(x, y, device)
             lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
             for group in optimizer.param_groups:

@@ -88,12 +88,14 @@ def first_gradient(model: nn.Module, x: Tensor, y: Tensor, size: int, dtype: tor
 
     The step is taken on a copy of `model`, by an SGD whose rate is 0: nothing moves.
     """
-    device = torch.device("cpu") if x.device.type == "mps" else x.device  # MPS has no float64
+    device = torch.device("cpu") if x.device.type == "mps" else x.device  # MPS: no float64
     twin = copy.deepcopy(model).to(device, dtype)
     optimizer = SGD(twin.parameters(), lr=0.0)
-    followed = [torch.zeros(0, device=device, dtype=dtype)]  # so that no update at all is a gradient of no length
+    followed = [torch.zeros(0, device=device, dtype=dtype)]  # empty if there is no update
     every = list(twin.parameters())
-    optimizer.register_step_pre_hook(lambda *_: followed.extend(p.grad.flatten() for p in every if p.grad is not None))
+    optimizer.register_step_pre_hook(
+        lambda *_: followed.extend(p.grad.flatten() for p in every if p.grad is not None),
+    )
     with PhaseMemory(twin, optimizer, device) as memory:
         train_step(twin, optimizer, x.to(device), y.to(device), size, after=memory.record)
     return torch.cat(followed), max(row.activations for row in memory.rows) / MIB
@@ -120,7 +122,7 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. A smaller last batch counts by its tokens."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
@@ -152,8 +154,9 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     if options.micro_batch > options.batch_size:
         too_many = f"--micro-batch {options.micro_batch} is more than --batch-size {options.batch_size}"
         raise UserError(f"{too_many}: use --micro-batch {options.batch_size} or less.")
-    tokens = options.batch_size * options.block_size  # 16 bytes each; activations are needed for a micro-batch only
-    check_fits(config.training_bytes(options.micro_batch) + 16 * tokens, device, "--micro-batch, ")
+    tokens = options.batch_size * options.block_size  # 16 bytes each: x and y are int64
+    needed = config.training_bytes(options.micro_batch) + 16 * tokens
+    check_fits(needed, device, "--micro-batch, ")
     model = GPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=options.lr)
     first_step = restore(saved, options, corpus, model, optimizer) if saved else 0
@@ -190,7 +193,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         meter.write("run", settings=settings, **fingerprint(device))
         model.train()
         for step in range(first_step, options.steps):
-            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each
+            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T]
             x, y = to_device(x, y, device)
             lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
             for group in optimizer.param_groups:

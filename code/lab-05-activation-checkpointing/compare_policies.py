@@ -7,6 +7,7 @@ counted. Times are this machine's: the median of repeats, taken in turns so that
     python compare_policies.py --dropout 0 --layers 16 --repeats 20
 """
 
+import argparse
 import statistics
 import sys
 import time
@@ -32,6 +33,7 @@ from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.runs.options import StarterParser, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.learn.runs.stop_request import report_stop, signals_raise
+from rankzero.learn.runs.tracking import call_tracked, check_tracking
 
 starter: Any = find_lab("05").import_starter()
 
@@ -59,7 +61,7 @@ class Point:
 
 
 def forward_and_backward(model: nn.Module, x: Tensor, y: Tensor, memory: PhaseMemory | None = None) -> None:
-    """What recomputation changes of a step; the update is the same under every policy."""
+    """The part of a step that recomputation changes; the update is the same under every policy."""
     model.zero_grad(set_to_none=True)
     loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
     if memory:
@@ -141,6 +143,26 @@ def draw(points: list[Point], title: str) -> Figure:
     return figure
 
 
+def compare(options: argparse.Namespace) -> None:
+    """Measures every policy, draws them into a new folder, and prints the table."""
+    seed_everything(0)
+    device, corpus = choose_device(options.device), load_corpus(options.corpus)
+    shape = (options.block_size, options.layers, options.heads, options.hidden_dim)
+    config = GPTConfig(corpus.vocab_size, *shape, dropout=options.dropout)
+    check_fits(config.training_bytes(options.batch_size), device)
+    batch = {"batch_size": options.batch_size, "block_size": options.block_size}
+    x, y = to_device(*random_batch(corpus.train, step=0, seed=0, **batch), device)
+    some = {2, options.layers // 2, 3 * options.layers // 4, options.layers}  # up to all blocks in one segment
+    lengths = sorted(n for n in some - {round(options.layers**0.5)} if n > 1)
+    model = SegmentedGPT(config).to(device)
+    points = measure(model, x, y, [*starter.POLICIES, *map(str, lengths)], options.repeats)
+    blocks = f"{config.n_layer} block{'s' * (config.n_layer > 1)}"
+    title = f"{blocks}, {config.hidden_dim} wide, dropout {config.dropout:g}, {device.type}"
+    file = new_run_folder(options.out, "lab-05-policies") / "policies.png"
+    draw(points, title).savefig(file, dpi=130)
+    print(f"{title}\n\n{table(points)}\n\ntime against bytes: {file}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
     import_dynamo_lazily()
@@ -162,27 +184,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder in which each run makes a new one")
     options = parser.parse_args(arguments)
     try:
+        check_tracking(options)
         with signals_raise():
-            seed_everything(0)
-            device, corpus = choose_device(options.device), load_corpus(options.corpus)
-            shape = (options.block_size, options.layers, options.heads, options.hidden_dim)
-            config = GPTConfig(corpus.vocab_size, *shape, dropout=options.dropout)
-            check_fits(config.training_bytes(options.batch_size), device)
-            batch = {"batch_size": options.batch_size, "block_size": options.block_size}
-            x, y = to_device(*random_batch(corpus.train, step=0, seed=0, **batch), device)
-            some = {2, options.layers // 2, 3 * options.layers // 4, options.layers}  # up to all blocks in one segment
-            lengths = sorted(n for n in some - {round(options.layers**0.5)} if n > 1)
-            model = SegmentedGPT(config).to(device)
-            points = measure(model, x, y, [*starter.POLICIES, *map(str, lengths)], options.repeats)
-            blocks = f"{config.n_layer} block{'s' * (config.n_layer > 1)}"
-            title = f"{blocks}, {config.hidden_dim} wide, dropout {config.dropout:g}, {device.type}"
-            file = new_run_folder(options.out, "lab-05-policies") / "policies.png"
-            draw(points, title).savefig(file, dpi=130)
+            call_tracked(compare, "lab-05-policies", options)
     except UserError as error:
         parser.error(str(error))
     except KeyboardInterrupt as error:
         return report_stop(error)
-    print(f"{title}\n\n{table(points)}\n\ntime against bytes: {file}")
     return 0
 
 

@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> list[int]:
     """Calls `step` once, and counts how often it runs each of `blocks` forward, in the order of `blocks`.
 
-    `step` is a whole training step, so a block that is recomputed in backward runs twice. Nothing of the counting is
-    left behind, even if `step` raises, and then its error goes on to whoever called. Read: PyTorch's
+    `step` is a whole training step, so a block that is recomputed in backward runs twice. The function leaves nothing
+    on the blocks, even if `step` raises an error; the error reaches the caller. Read: PyTorch's
     `nn.Module.register_forward_pre_hook`
     """
     raise NotImplementedError("runs_per_block is not written yet. A hint: rankzero hint 05 runs_per_block")
@@ -30,28 +30,29 @@ def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> l
 
 # ------------------------------------------------------------------------------------------------------ the second run
 def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callable[[], Any]:
-    """Notes what `function(*inputs)` depends on now, and returns a function that runs it later as it would run now.
+    """Stores the state on which `function(*inputs)` depends; returns a function that runs it later in this state.
 
     `repeatable` itself does not call `function`. The returned function takes no arguments, calls `function` once,
     returns its result, and
 
-    - hands it the inputs in their places: each tensor detached from the graph that made it, requiring a gradient if
-      the input does; everything else (numbers, lists, None) unchanged. The caller's tensors stay as they are.
-    - runs it with gradients on, even where they are off, as they are in backward.
+    - passes the inputs in their places: each tensor detached from the graph that made it, requiring a gradient if
+      the input does; everything else (numbers, lists, None) unchanged. The caller's tensors stay as they are, and
+      no numbers are copied.
+    - runs it with gradients on, even if they are off, as they are in backward.
     - runs it under the autocast of the CPU as it was when `repeatable` was called: on or off, and its dtype.
-    - lets it draw the random numbers that torch's CPU generator would have drawn when `repeatable` was called.
-      Afterwards the generator is where it was, also if `function` raises an error.
+    - gives it the random numbers that torch's CPU generator would have drawn when `repeatable` was called.
+      Afterwards the generator has the state from before the run, also if `function` raises an error.
     - raises RuntimeError instead if a tensor among the inputs was overwritten in place since `repeatable` was called:
       every in-place operation adds 1 to the tensor's `_version`.
 
-    Read: handbook/recomputation.md, "What the second run needs"
+    Read: handbook/recomputation.md, "State that the second run needs"
     """
     raise NotImplementedError("repeatable is not written yet. A hint: rankzero hint 05 repeatable")
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
 def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
-    """`function(*inputs)`, of which autograd keeps the tensors among the inputs only; it runs again in backward.
+    """Returns `function(*inputs)`; autograd keeps only the tensors among the inputs, and backward runs it again.
 
     Output and gradients equal those of a plain `function(*inputs)` in every bit, with dropout and under autocast too,
     and so do the random numbers that are drawn later. `function` returns a tensor or a tuple of tensors and may use
@@ -59,18 +60,19 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     even if no input requires one. The starter's class does neither.
 
     While `with saved_tensors_hooks(pack, unpack):` is active, autograd calls `pack(tensor)` for each tensor that it
-    would keep, and keeps what `pack` returns. In backward it calls `unpack` with that value, once for each, and takes
-    what comes back for the tensor. A second run hands the same tensors to its own hooks in the same order. Keep them
-    there detached, and only until backward has taken them: after backward nothing of them exists, nor of the inputs
-    that nobody else holds. Use your `repeatable`. Without torch.utils.checkpoint: that is PyTorch's answer to this
-    exercise. Read: handbook/recomputation.md, "What the second run needs"
+    would keep, and keeps the value that `pack` returns. In backward it calls `unpack` with that value, once for each,
+    and uses the result as the tensor. A second run passes the same tensors to its own hooks in the same order. After
+    backward none of these tensors exists any more, and no input to which no other code refers: keep them detached from
+    the graph of the second run, or remove each when backward takes it. Use your `repeatable`. Do not use
+    torch.utils.checkpoint, which is PyTorch's answer to this exercise. Read: handbook/recomputation.md, "State that the
+    second run needs"
     """
     raise NotImplementedError("checkpoint is not written yet. A hint: rankzero hint 05 checkpoint")
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
 def segment_lengths(blocks: int, segments: int) -> list[int]:
-    """The lengths of `segments` segments that `blocks` blocks are cut into: 7 blocks in 3 segments are 3, 2 and 2.
+    """Returns the lengths of `segments` segments of `blocks` blocks: 7 blocks in 3 segments are 3, 2 and 2.
 
     1 <= segments <= blocks. Lengths differ by at most one, and longer segments come first.
     """
@@ -78,7 +80,7 @@ def segment_lengths(blocks: int, segments: int) -> list[int]:
 
 
 def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -> Tensor:
-    """Runs `blocks` one after another on `x`, cut as `segment_lengths` says, each segment under your `checkpoint`.
+    """Runs `blocks` one after another on `x`, in segments of `segment_lengths`, each under your `checkpoint`.
 
     1 <= segments <= len(blocks). Autograd keeps the input of each segment, and each block runs twice in a training
     step.
@@ -87,12 +89,12 @@ def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -
 
 
 def best_segments(layers: int, boundary: int, inside: int) -> int:
-    """How many segments, cut as in `segment_lengths`, make the peak of `layers` equal blocks the lowest.
+    """Returns the number of segments, cut as in `segment_lengths`, with the lowest peak for `layers` equal blocks.
 
     A segment's input takes `boundary` bytes. A block that runs with gradients on keeps `inside` bytes, its input
-    included. While a segment runs again, what it keeps is there, and the inputs of all segments before it; those after
-    it are gone. The peak is the most that is there during backward, over all segments. Of several equally good numbers
-    of segments it is the smallest.
+    included. While a segment runs again, memory holds the bytes that its blocks keep and the inputs of all segments
+    before it; the inputs of the segments after it are gone. The peak is the largest number of bytes in memory during
+    backward, over all segments. Of several numbers of segments with the same peak, returns the smallest.
     """
     raise NotImplementedError("best_segments is not written yet. A hint: rankzero hint 05 best_segments")
 
@@ -105,20 +107,20 @@ def keep_or_reuse(function: Callable[..., Any], keep: Collection[Any]) -> Callab
     such an operation does not run: it gets its kept output, in the order of the first call. Everything else runs twice.
     After the second call nothing is kept any more.
 
-    `keep` holds operators as a `TorchDispatchMode` sees them, such as `torch.ops.aten.mm.default`, a matrix product.
+    `keep` contains operators as a `TorchDispatchMode` gets them, such as `torch.ops.aten.mm.default`, a matrix product.
     Each returns one tensor and draws no random numbers. In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs
-    the operation, and what you return is what the program gets. Autograd writes the graph of the first run on that
-    tensor: keep `output.detach()`, or the kept tensors and the graph hold each other. Read:
-    handbook/recomputation.md, "Keep what is expensive to recompute"
+    the operation, and your return value is the operation's result. Autograd attaches the graph of the first run to that
+    tensor: keep `output.detach()`, or the kept tensors and the graph refer to each other. Read:
+    handbook/recomputation.md, "Selective recomputation"
     """
     raise NotImplementedError("keep_or_reuse is not written yet. A hint: rankzero hint 05 keep_or_reuse")
 
 
 def checkpoint_selective(function: Callable[..., Any], *inputs: Any, keep: Collection[Any]) -> Any:
-    """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and handed out in the second run.
+    """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and used in the second run.
 
-    When backward has passed, the outputs are gone. Use your `checkpoint` and `keep_or_reuse`. Without
-    torch.utils.checkpoint here too.
+    After backward the outputs no longer exist. Use your `checkpoint` and `keep_or_reuse`, and no
+    torch.utils.checkpoint.
     """
     raise NotImplementedError("checkpoint_selective is not written yet. A hint: rankzero hint 05 checkpoint_selective")
 
@@ -129,22 +131,23 @@ class Layer(NamedTuple):
 
     inside: int  # bytes it keeps for backward, its input included
     boundary: int  # bytes of its input: all that it keeps between forward and backward if it is recomputed
-    flops: int  # of its forward pass: what recomputing it costs
+    flops: int  # FLOPs of its forward pass, which recomputation adds
 
 
 def peak_bytes(layers: Sequence[Layer], recomputed: Collection[int]) -> int:
-    """The most bytes that `layers` keep at once during backward, those at the places `recomputed` being recomputed.
+    """Returns the most bytes that `layers` keep at once during backward; layers at the places `recomputed` run again.
 
-    Backward goes through the layers from the last to the first. While it is at one, that layer holds its `inside`
-    bytes, recomputed or not; the layers before it hold what they kept in forward, and those after it hold nothing.
+    Backward goes through the layers from the last to the first. While it is at a layer, that layer keeps its `inside`
+    bytes, recomputed or not. The layers before it keep their bytes from forward: `boundary` if recomputed, `inside` if
+    not. The layers after it keep nothing. Without layers, the peak is 0.
     """
     raise NotImplementedError("peak_bytes is not written yet. A hint: rankzero hint 05 peak_bytes")
 
 
 def plan(layers: Sequence[Layer], budget: int) -> list[int]:
-    """The places of the layers to recompute, ascending, so that the peak is at most `budget` bytes at least FLOPs.
+    """Returns the places of the layers to recompute, ascending: a peak of at most `budget` bytes, for the fewest FLOPs.
 
-    Exact, not a guess: no other choice within the budget recomputes fewer FLOPs. There are at most 10 layers, so that
-    trying all 1,024 choices is fine; of no layers, the plan is an empty list. ValueError if no choice fits.
+    The plan is exact: no other choice within the budget recomputes fewer FLOPs. There are at most 10 layers, so you can
+    try all 1,024 choices. Without layers, the plan is an empty list. ValueError if no choice fits.
     """
     raise NotImplementedError("plan is not written yet. A hint: rankzero hint 05 plan")

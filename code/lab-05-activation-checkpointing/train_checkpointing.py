@@ -47,39 +47,39 @@ class Checkpoint(torch.autograd.Function):
     """One node of autograd's graph in place of all that `run(x)` makes: it keeps `x`, and runs again in backward."""
 
     @staticmethod
-    def forward(ctx: Any, run: nn.Module, asks: Tensor, x: Tensor) -> Tensor:
+    def forward(ctx: Any, run: nn.Module, empty: Tensor, x: Tensor) -> Tensor:
         ctx.run = run
-        ctx.random = {"cuda": torch.cuda, "mps": torch.mps}.get(x.device.type, torch)  # where dropout draws from
-        ctx.state = ctx.random.get_rng_state()  # so that the second run drops what this one drops
+        ctx.random = {"cuda": torch.cuda, "mps": torch.mps}.get(x.device.type, torch)
+        ctx.state = ctx.random.get_rng_state()  # dropout must drop the same in both runs
         ctx.save_for_backward(x)
         return run(x)  # autograd has turned gradients off: nothing inside is kept
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        x = ctx.saved_tensors[0].detach().requires_grad_()  # the second graph begins here, not at the token ids
+        x = ctx.saved_tensors[0].detach().requires_grad_()  # the second graph begins here
         now = ctx.random.get_rng_state()
         ctx.random.set_rng_state(ctx.state)
         with torch.enable_grad():
             y = ctx.run(x)
         ctx.random.set_rng_state(now)  # what is drawn next must not repeat
-        torch.autograd.backward(y, gradients)  # fills p.grad of the weights inside, and x.grad
+        torch.autograd.backward(y, gradients)  # fills the weights' p.grad, and x.grad
         return None, None, x.grad
 
 
 def checkpoint(run: nn.Module, x: Tensor) -> Any:
-    return Checkpoint.apply(run, torch.empty(0, requires_grad=True), x)  # if no input asks, autograd skips backward
+    return Checkpoint.apply(run, torch.empty(0, requires_grad=True), x)  # so autograd calls backward for any x
 
 
 class RecomputingGPT(GPT):
-    """The labs' GPT. The policy decides what its blocks keep, never what comes out of them."""
+    """The labs' GPT. `policy` decides what its blocks keep, not what they return."""
 
     policy = "none"
 
     def run_blocks(self, x: Tensor) -> Tensor:
         if self.policy == "none":
             return super().run_blocks(x)
-        if self.policy == "selective":
-            for block in cast(Iterable[Block], self.blocks):  # attention alone: it is what keeps squares [B, H, T, T]
+        if self.policy == "selective":  # attention alone: it keeps [B, H, T, T]
+            for block in cast(Iterable[Block], self.blocks):
                 x = x + block.drop(checkpoint(block.attention, block.norm1(x)))
                 x = x + block.drop(block.mlp(block.norm2(x)))
             return x
@@ -116,23 +116,23 @@ def train_step(
 
     `after` is called with a phase's name when that phase ends; the run measures memory there.
     """
-    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+    optimizer.zero_grad(set_to_none=True)  # or backward adds to the last step's gradients
 
-    logits = model(x)  # [B, T, V]; on the way autograd keeps what backward will need: the activations
+    logits = model(x)  # [B, T, V]; autograd keeps what backward needs: the activations
     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over the B*T tokens
     after("forward")
 
-    loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
+    loss.backward()  # fills p.grad of every parameter, and frees the activations
     after("backward")
 
-    optimizer.step()  # the first time, AdamW makes its state here: two averages per parameter
+    optimizer.step()  # the first time, AdamW makes its two averages per parameter
     after("update")
-    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
+    return loss.detach()  # without its graph: a kept loss would keep the graph's nodes
 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. A smaller last batch counts by its tokens."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
@@ -193,7 +193,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         meter.write("run", settings=settings, **fingerprint(device))
         model.train()
         for step in range(first_step, options.steps):
-            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each
+            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T]
             x, y = to_device(x, y, device)
             lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
             for group in optimizer.param_groups:

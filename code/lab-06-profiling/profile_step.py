@@ -79,26 +79,26 @@ def train_step(
 ) -> Tensor:
     """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats per token.
 
-    What runs inside `phase(name)` appears in the trace under that name.
+    The code inside `phase(name)` appears in the trace under that name.
     """
     with phase("optimizer"):
-        optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+        optimizer.zero_grad(set_to_none=True)  # or backward adds to the last step's gradients
 
     with phase("forward"):
-        logits = model(x)  # [B, T, V]; on the way autograd keeps what backward will need: the activations
+        logits = model(x)  # [B, T, V]; autograd keeps what backward needs: the activations
         loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over the B*T tokens
 
     with phase("backward"):
-        loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
+        loss.backward()  # fills p.grad of every parameter, and frees the activations
 
     with phase("optimizer"):
-        optimizer.step()  # the first time, AdamW makes its state here: two averages per parameter
-    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
+        optimizer.step()  # the first time, AdamW makes its two averages per parameter
+    return loss.detach()  # without its graph: a kept loss would keep the graph's nodes
 
 
 @contextmanager
 def finished_phase(name: str, device: torch.device) -> Iterator[None]:
-    """A range that ends when its work is done. On a GPU a call returns once the work is queued, which is no time."""
+    """A range that ends when its work is done; on a GPU, a call only queues work."""
     with record_function(name):
         yield
         if device.type == "cuda":
@@ -129,19 +129,18 @@ def train_steps(
 
 def profile_steps(loop: Callable[..., list[Tensor]], options: argparse.Namespace, trace: Path) -> list[Tensor]:
     """Trains for wait + warmup + active steps and exports a trace of the active ones. Returns all losses."""
+    wait, warmup, active = options.wait, options.warmup, options.active
+    gpu = [ProfilerActivity.CUDA] * torch.cuda.is_available()
     with profile(
-        activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available(),
-        schedule=schedule(wait=options.wait, warmup=options.warmup, active=options.active, repeat=1),
+        activities=[ProfilerActivity.CPU, *gpu],
+        schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=1),
         on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(trace)),
-    ) as profiler:  # its step() ends the range of a step, ProfilerStep#N, and begins the next one's
-        return loop(options.wait + options.warmup + options.active, profiler.step)
+    ) as profiler:  # its step() ends a step's range, ProfilerStep#N, and begins the next
+        return loop(wait + warmup + active, profiler.step)
 
 
 def account(events: list[traces.Event]) -> tuple[float, dict[str, float]]:
-    """Mean milliseconds of a step, and the fraction of it that each phase takes, and idle, the time between phases.
-
-    Here phases follow one another. Idle is measured, gap by gap, so that a sum of 1 is a check: nothing counted twice.
-    """
+    """Mean milliseconds of a step, and its fractions by phase and idle, the gaps between phases. Their sum is 1."""
     named = traces.ranges(events)
     steps = [(start, end) for start, end, name in named if name.startswith("ProfilerStep#")]
     spent = dict.fromkeys((*PHASES, "idle"), 0.0)  # µs
@@ -149,7 +148,7 @@ def account(events: list[traces.Event]) -> tuple[float, dict[str, float]]:
         now = step_start
         for start, end, name in named:
             if name in PHASES and step_start <= start < step_end:
-                spent["idle"] += max(0.0, start - now)  # a gap; what overlaps is none, and makes the sum exceed 1
+                spent["idle"] += max(0.0, start - now)  # a gap; none where ranges overlap
                 spent[name] += end - start
                 now = max(now, end)
         spent["idle"] += step_end - now

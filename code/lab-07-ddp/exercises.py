@@ -22,15 +22,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def exchange(outgoing: Tensor, incoming: Tensor) -> None:
-    """Sends `outgoing` to rank + 1, and fills `incoming` with what rank - 1 sends, modulo K: one step of a ring.
+    """Sends `outgoing` to rank + 1, and fills `incoming` with the message of rank - 1, modulo K: one step of a ring.
 
     There are two ranks or more. Both tensors are contiguous, of the same dtype on all ranks and of any shape; they may
-    have no number. `incoming` has as many numbers as the rank before sends: perhaps not as many as `outgoing` has.
+    have no number. `incoming` has as many numbers as the rank before sends, which may be more or fewer than `outgoing`.
     `outgoing` stays as it is. When exchange returns, both messages are complete: the caller may change `outgoing`.
 
-    Use dist.send, recv, isend, irecv or batch_isend_irecv, and no collective. `dist.send` returns when the other side
+    Use dist.send, recv, isend, irecv or batch_isend_irecv, and no collective. `dist.send` returns when the other rank
     has received, so not all ranks may send first.
-    Read: handbook/distributed-data-parallel.md, "What the average costs"
+    Read: handbook/distributed-data-parallel.md, "Cost of the average"
     """
     raise NotImplementedError("exchange is not written yet. A hint: rankzero hint 07 exchange")
 
@@ -45,7 +45,7 @@ def ring_all_reduce(tensor: Tensor) -> None:
     ranks together send 2(K-1) N numbers. One rank alone sends nothing.
 
     `exchange` above is one step. Source: NCCL's ring; Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
-    2009. Read: handbook/distributed-data-parallel.md, "What the average costs"
+    2009. Read: handbook/distributed-data-parallel.md, "Cost of the average"
     """
     raise NotImplementedError("ring_all_reduce is not written yet. A hint: rankzero hint 07 ring_all_reduce")
 
@@ -63,15 +63,15 @@ def same_start(model: nn.Module) -> None:
 
 
 def data_parallel(model: nn.Module) -> None:
-    """Makes the ranks' models train as one: the same start, and the same gradient after every backward.
+    """Keeps the ranks' models equal in training: the same start, and the same gradient after every backward.
 
     The ranks begin with different weights; `same_start` above changes that. From then on, when backward returns, each
-    `p.grad` holds the mean over the ranks of what is accumulated there, so that equal batches on K ranks give the
-    gradient of all of them together, in train and in eval mode. Each trainable parameter is averaged as soon as its
-    gradient is complete, by one all-reduce per backward, in the gradient's dtype; a tied parameter, found under two
-    names, is still one. A frozen parameter costs nothing in backward. A parameter that no rank's loss depends on keeps
-    the gradient None. (If some ranks use a parameter and others do not, this simple way hangs: `overlap` below does
-    better.)
+    `p.grad` is the mean over the ranks of the accumulated gradients, in train and in eval mode. So K batches of equal
+    size, one per rank, give the gradient of one batch with all of them. Each trainable parameter is averaged as soon as
+    its gradient is complete, by one all-reduce per backward, in the gradient's dtype. A tied parameter, found under two
+    names, is averaged once. A frozen parameter costs nothing in backward. A parameter that no rank's loss depends on
+    keeps the gradient None. (If some ranks use a parameter and others do not, this function hangs; `overlap` below does
+    not.)
 
     Read: handbook/distributed-data-parallel.md, "One average"
     """
@@ -83,7 +83,7 @@ def make_buckets(parameters: Iterable[nn.Parameter], cap: int) -> list[list[nn.P
 
     A bucket holds one dtype, so that its gradients fit into one tensor: each dtype has an open bucket of its own. A
     bucket is closed as soon as it holds `cap` bytes or more. So the cap is no maximum: the parameter that reaches it
-    still belongs to the bucket, and the next one of that dtype opens another. Frozen parameters are in no bucket.
+    still belongs to the bucket, and the next parameter of that dtype opens another. Frozen parameters are in no bucket.
     `parameters` may be a generator.
 
     Returns the closed buckets in the order in which they were closed, then the open ones in the order in which they
@@ -110,12 +110,12 @@ def overlap(model: nn.Module, cap: int) -> Callable[[], None]:
 
     All ranks hold the same model already. In backward, as soon as every gradient of a bucket is complete, *one*
     all-reduce of the whole bucket is started and not waited for, as `reduce_bucket` does. Buckets are started in
-    `make_buckets`' order on every rank: a bucket that is full too early waits for those before it.
+    `make_buckets`' order on every rank: a bucket that is full too early waits for the buckets before it.
 
-    finish() starts the buckets that backward could not, in the same order, with zeros for each gradient that this
-    rank's loss did not give; waits for all; and leaves in every `p.grad` of the buckets the mean over the ranks. So
-    ranks that use different parameters still call the same collectives. Then everything is ready for the next
-    backward: each is followed by one finish(). When backward begins, gradients are None or zeros.
+    finish() starts the buckets that backward has not started, in the same order, with zeros for each gradient that is
+    missing on this rank; waits for all; and leaves in every `p.grad` of the buckets the mean over the ranks. So ranks
+    that use different parameters still call the same collectives. Then everything is ready for the next backward: each
+    backward is followed by one finish(). When backward begins, gradients are None or zeros.
 
     A parameter that no rank has used ends with a gradient of zeros, where `data_parallel`, DDP and `fully_shard` leave
     None: AdamW's weight decay then moves it. DDP avoids this with one more all-reduce, of a flag per parameter.
@@ -127,14 +127,15 @@ def overlap(model: nn.Module, cap: int) -> Callable[[], None]:
 def shard(
     length: int, rank: int, ranks: int, *, epoch: int, seed: int = 0, shuffle: bool = True, drop_last: bool = False
 ) -> list[int]:
-    """The samples that `rank` reads in `epoch`, of a data set of `length` samples: every `ranks`-th of one order.
+    """Returns the indices that `rank` reads in `epoch`, of a data set of `length` samples: every `ranks`-th index.
 
-    The order is that of the data set, or with `shuffle` torch.randperm(length) from a generator of its own, seeded
-    with `seed + epoch`: the same on all ranks, another in each epoch. All ranks get equally many samples. What makes
-    the order too short is taken from its beginning again, as often as it takes; with `drop_last` the samples too many
-    at its end are left out. Nothing is sent: each rank computes its own share.
+    The order is that of the data set, or with `shuffle` torch.randperm(length) from a separate generator, seeded with
+    `seed + epoch`: the same on all ranks, and a new one in each epoch. All ranks get equally many samples. If `ranks`
+    does not divide the length of the order, the order is continued from its beginning, several times if necessary;
+    with `drop_last` it is cut at its end instead. Nothing is sent: each rank computes its own share.
 
-    These are the indices of torch.utils.data.DistributedSampler, whose set_epoch(epoch) sets the epoch.
+    These are the indices of torch.utils.data.DistributedSampler, whose set_epoch(epoch) sets the epoch. Write its
+    steps yourself: an answer that uses it is refused.
     Read: handbook/distributed-data-parallel.md, "Data and random seeds"
     """
     raise NotImplementedError("shard is not written yet. A hint: rankzero hint 07 shard")
@@ -144,13 +145,14 @@ def accumulate(ddp: DistributedDataParallel, x: Tensor, y: Tensor, k: int) -> fl
     """One rank's part of a batch in `k` equal micro-batches, with the gradients sent once, after the last.
 
     `ddp` maps token ids int64 [b, T] to logits [b, T, V]; `x` and `y` are this rank's rows, int64 [B/K, T], and `k`
-    divides their number. A token whose target is -100 has no loss: `F.cross_entropy` passes over it. So ranks and
+    divides their number. A token whose target is -100 has no loss: `F.cross_entropy` ignores it. So ranks and
     micro-batches count different numbers of tokens, and a mean of their means is not the mean over all tokens.
 
     The rows go through the model first to last, one forward and one backward per micro-batch. Gradients from before
-    must not count. DDP averages over the ranks in the backward of the last micro-batch, and no gradient is sent before:
-    see `ddp.no_sync()`, and note that DDP decides in *forward* whether the next backward sends. Besides the gradients
-    there are at most two all-reduces, of one or two numbers each, before the first micro-batch or after the last.
+    the call must not count. DDP averages over the ranks in the backward of the last micro-batch, and no gradient is
+    sent before: see `ddp.no_sync()`, and note that DDP decides in *forward* whether the next backward sends. Besides
+    the gradients there are at most two all-reduces, of one or two numbers each, before the first micro-batch or after
+    the last.
     `x`, `y` and the model's mode stay as they are, and DDP sends in the next backward after the call.
 
     Leaves in each `p.grad` the gradient of the mean loss over all ranks' counted tokens, and returns that mean, a

@@ -67,7 +67,7 @@ def train_step(
 
     `after` is called with a phase's name when that phase ends; the run measures memory and time there.
     """
-    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+    optimizer.zero_grad(set_to_none=True)  # or backward adds to the last step's gradients
 
     logits = model(x)  # [B/K, T, V]; on the way autograd keeps what backward will need: the activations
     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over this rank's tokens
@@ -82,7 +82,7 @@ def train_step(
 
 
 def mean_over_ranks(number: Tensor) -> Tensor:
-    """DDP averages gradients only; what is logged or decided by must be averaged too, or each rank has its own."""
+    """DDP averages gradients only; other numbers differ by rank until averaged here."""
     number = number.clone()
     dist.all_reduce(number)
     return number / dist.get_world_size()
@@ -107,7 +107,8 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor) -> str:
     lines, apart = ["type      largest gradient  largest difference   relative"], []
     for dtype in (torch.float64, torch.float32):
         whole = first_gradient(model, x, y, dtype, parallel=False)
-        difference = (first_gradient(model, *my_rows(x, y), dtype, parallel=True) - whole).abs().max()
+        averaged = first_gradient(model, *my_rows(x, y), dtype, parallel=True)
+        difference = (averaged - whole).abs().max()
         dist.all_reduce(difference, op=dist.ReduceOp.MAX)  # the largest of any rank
         apart.append(difference.item() / whole.abs().max().item())
         numbers = f"{whole.abs().max().item():18.2e}{difference.item():20.1e}{apart[-1]:11.1e}"
@@ -117,10 +118,10 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor) -> str:
 
 
 def what_was_sent(step: int, counter: CollectiveCounter) -> str:
-    """What each rank called in a step, in order, and the bytes of each."""
-    every: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(every, counter.in_order())
-    return "\n".join(f"sent in step {step}, rank {rank}: {its}" for rank, its in enumerate(every)) + "\n"
+    """Returns a line per rank with the collectives of a step, in order, and the bytes of each."""
+    calls_of_ranks: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(calls_of_ranks, counter.in_order())
+    return "\n".join(f"sent in step {step}, rank {rank}: {calls}" for rank, calls in enumerate(calls_of_ranks)) + "\n"
 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
@@ -197,7 +198,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         model.train()
         for step in range(first_step, options.steps):
             note_step(step + 1)
-            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each, on every rank
+            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T], on every rank
             x, y = to_device(*my_rows(x, y), device)
             lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
             for group in optimizer.param_groups:

@@ -1,7 +1,7 @@
-"""Lab 08: several processes train one model that none of them holds whole. Lab 07's loop, and a model in parts.
+"""Lab 08: several processes train one model that none of them holds whole. Lab 07's loop with a sharded model.
 
 Every rank runs this file from top to bottom. Read `shard` first, then `save` and `restore`: each rank writes its own
-part, and any number of ranks can go on. N = ranks, B = sequences per batch of all ranks, T = tokens per sequence.
+shards, and any number of ranks can resume. N = ranks, B = sequences per batch of all ranks, T = tokens per sequence.
 
     python train_fsdp.py --ranks 2                         # two processes; the losses are Lab 02's
     torchrun --nproc-per-node 2 train_fsdp.py              # the same
@@ -54,26 +54,29 @@ EQUAL = 1e-12  # float64 rounds at the 16th digit; a few hundred additions in an
 
 def make_parser() -> StarterParser:
     parser = training_parser("Lab 08: train one model that no process holds whole.", ranks=True, folders=True)
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="to compute in; parts stay fp32")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="to compute in; shards stay fp32")
     parser.add_argument("--no-reshard", action="store_true", help="keep weights whole from forward to backward")
     parser.set_defaults(steps=100, eval_every=50)
     return parser
 
 
-# ------------------------------------------------------------------------------------------------------- what is new
+# -------------------------------------------------------------------------------------------------------- new in Lab 08
 def shard(model: GPT, lr: float, reshard: bool = True, precision: str = "fp32") -> tuple[GPT, AdamW]:
-    """Cuts every parameter into N parts by its rows, in place, and keeps this rank's; returns the model and its AdamW.
+    """Shards every parameter by its rows, in place; returns the model and an AdamW for this rank's shards.
 
-    One group of parameters for each block, which is gathered when the block is used, and one for the rest.
+    Each block is a group, gathered when it is used. All other parameters are one group, which backward uses first.
     """
-    mesh = DeviceMesh.from_group(dist.group.WORLD, next(model.parameters()).device.type)  # type: ignore[arg-type]
-    # In bf16: gathered and computed so, while gradients are summed in fp32, and parts and their update are fp32.
-    low: dict[str, Any] = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if precision == "bf16" else {}
+    device = next(model.parameters()).device.type
+    mesh = DeviceMesh.from_group(dist.group.WORLD, device)  # type: ignore[arg-type]
+    # bf16: gathers and computes in bf16, sums gradients in fp32; logits, shards: fp32.
+    bf16 = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32}
+    low: dict[str, Any] = bf16 if precision == "bf16" else {}
+    policy = MixedPrecisionPolicy(**low)
     for block in model.blocks:
-        fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=MixedPrecisionPolicy(**low))
-    last = MixedPrecisionPolicy(**low, output_dtype=torch.float32 if low else None)  # logits, for a loss in fp32
-    fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=last)  # used last and first: why free it?
-    return model, AdamW(model.parameters(), lr=lr)  # now, not before: these are other tensors than the model had
+        fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
+    last = MixedPrecisionPolicy(**low, output_dtype=torch.float32 if low else None)
+    fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=last)
+    return model, AdamW(model.parameters(), lr=lr)  # last: sharding replaced the parameters
 
 
 def train_step(
@@ -81,29 +84,26 @@ def train_step(
     optimizer: Optimizer,
     x: Tensor,
     y: Tensor,
-    after: Callable[[str], None] = lambda phase: None,
+    after: Callable[[str], None] = lambda phase: None,  # called when a phase ends
 ) -> Tensor:
-    """One update of the model. `x` and `y` are this rank's rows, int64 [B/N, T]; returns the loss of all ranks' rows.
-
-    `after` is called with a phase's name when that phase ends.
-    """
-    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+    """One update by this rank's rows, int64 [B/N, T]; returns the mean loss of all ranks."""
+    optimizer.zero_grad(set_to_none=True)  # or backward adds to the last step's gradients
 
     logits = model(x)  # each block gathers its weights, computes, and frees them
     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over this rank's tokens
     after("forward")
 
-    loss.backward()  # gathers again, block by block; a reduce-scatter leaves in p.grad this rank's part of the mean
+    loss.backward()  # gathers block by block; a reduce-scatter leaves this rank's shard of the mean in p.grad
     after("backward")
 
-    optimizer.step()  # of this rank's part, with its part of the averages
+    optimizer.step()  # updates this rank's shards, with its shards of the averages
     after("update")
     return mean_over_ranks(loss.detach())
 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats per token. Every rank takes every batch: a rank with fewer would not gather with the others."""
+    """Mean loss in nats per token. Every rank takes every batch; else ranks wait in a gather."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
@@ -115,32 +115,32 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device:
     return total / tokens
 
 
-# ----------------------------------------------------------------------------------------------------- what is claimed
+# ------------------------------------------------------------------------------------------------------------ the proof
 def compare_with_one_process(model: GPT, x: Tensor, y: Tensor, reshard: bool) -> str:
-    """A sharded step of N ranks, each with its rows, against a step of one process with the whole batch [B, T].
+    """Compares a sharded step of N ranks, each with its rows, with one process's step with the whole batch [B, T].
 
-    In float64 rounding is too small to hide a mistake; float32 is what the run will see.
+    In float64 rounding is too small to hide a mistake; float32 is the dtype of the run.
     """
     lines, apart = ["type     of             largest    difference   relative"], []
     for dtype in (torch.float64, torch.float32):
         alone = copy.deepcopy(model).to(dtype)
         F.cross_entropy(alone(x).flatten(0, 1), y.flatten()).backward()
         AdamW(alone.parameters(), lr=1e-3).step()
-        twin, optimizer = shard(copy.deepcopy(model).to(dtype), 1e-3, reshard)
-        train_step(twin, optimizer, *my_rows(x, y))
-        pairs = list(zip(twin.parameters(), alone.parameters(), strict=True))
-        for what, both in (("gradient", [(p.grad, q.grad) for p, q in pairs]), ("new weights", pairs)):
-            mine, right = (full_values(tensors) for tensors in zip(*both, strict=True))
-            difference, largest = (mine - right).abs().max().item(), right.abs().max().item()
+        sharded, optimizer = shard(copy.deepcopy(model).to(dtype), 1e-3, reshard)
+        train_step(sharded, optimizer, *my_rows(x, y))
+        pairs = list(zip(sharded.parameters(), alone.parameters(), strict=True))
+        for name, both in (("gradient", [(p.grad, q.grad) for p, q in pairs]), ("new weights", pairs)):
+            values, expected = (full_values(tensors) for tensors in zip(*both, strict=True))
+            difference, largest = (values - expected).abs().max().item(), expected.abs().max().item()
             apart.append(difference / largest)
             numbers = f"{largest:10.2e}{difference:14.1e}{apart[-1]:11.1e}"
-            lines.append(f"{str(dtype).removeprefix('torch.')}  {what:<12}{numbers}")
+            lines.append(f"{str(dtype).removeprefix('torch.')}  {name:<12}{numbers}")
     verdict = "equal" if max(apart[:2]) <= EQUAL else "NOT EQUAL"
     return "\n".join([*lines, f"{verdict} within {EQUAL:g} in float64, where only the order of additions differs"])
 
 
 def count_a_step(model: GPT, x: Tensor, y: Tensor) -> str:
-    """What a rank holds after one step, and what the step calls: sharded, without resharding, and with DDP."""
+    """Returns a table of each rank's memory after one step, and of the step's collectives, for three ways to train."""
     ways = {
         "reshard": shard(copy.deepcopy(model), 1e-3),
         "no reshard": shard(copy.deepcopy(model), 1e-3, reshard=False),
@@ -149,39 +149,38 @@ def count_a_step(model: GPT, x: Tensor, y: Tensor) -> str:
     return table_of_ranks({name: measure(train_step, *way, *my_rows(x, y)) for name, way in ways.items()})
 
 
-# --------------------------------------------------------------------------------------------------- save and restore
+# ----------------------------------------------------------------------------------------------------- save and restore
 def save(run: Path, model: nn.Module, optimizer: Optimizer, **facts: Any) -> Path:
-    """Writes what the next step depends on into `run/step-NNNNNN`: each rank its own parts, at the same time.
+    """Writes what the next step depends on into `run/step-NNNNNN`; all ranks write their shards at the same time.
 
-    The folder gets that name when all have written, and only then the one before goes: at any moment there is one.
+    The folder gets its name when all ranks have written. Then the previous one is removed: one always exists.
     """
     written = partial_folder(run, facts["step"])
-    weights, averages = get_state_dict(model, optimizer)  # DTensors: each knows which rows of the whole it holds
-    dcp.save({"model": weights, "optimizer": averages}, checkpoint_id=written)  # returns when all have written
-    if dist.get_rank() == 0:
+    weights, averages = get_state_dict(model, optimizer)  # DTensors: this rank's rows
+    dcp.save({"model": weights, "optimizer": averages}, checkpoint_id=written)
+    if dist.get_rank() == 0:  # dcp.save has returned: all ranks have written
         finish_folder(written, **facts)
-    dist.barrier()  # nobody goes on, to resume or to end, before it has its name
+    dist.barrier()  # no rank continues before the folder has its name
     return written.with_suffix("")
 
 
 def restore(saved: dict[str, Any], model: nn.Module, optimizer: Optimizer) -> int:
-    """Puts a checkpoint's state into `model` and `optimizer`; returns how many steps they have been trained.
-
-    Each rank reads the rows that it holds now, whichever rank had them when they were saved.
-    """
+    """Loads the rows that this rank holds now, from the files of all ranks that saved; returns the steps before."""
     weights, averages = get_state_dict(model, optimizer)
     state: dict[str, Any] = {"model": weights, "optimizer": averages}
     try:
         dcp.load(state, checkpoint_id=saved["path"])
     except dcp.CheckpointException as error:
-        raise UserError(f"checkpoint {saved['path']} is damaged: resume from another, or start a new run.") from error
-    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        advice = "resume from another, or start a new run."
+        raise UserError(f"checkpoint {saved['path']} is damaged: {advice}") from error
+    weights, averages = state["model"], state["optimizer"]
+    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=averages)
     return int(saved["step"])
 
 
-# ------------------------------------------------------------------------------------------------------------ the run
+# -------------------------------------------------------------------------------------------------------------- the run
 def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
-    """Trains as `options` say, on every rank; returns the exit code. Every mistake in them raises first."""
+    """Trains on every rank, as `options` say; returns the exit code. A wrong option raises before any step."""
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), rank_device()
     silence_other_ranks()
     seed_everything(options.seed, deterministic=options.deterministic)

@@ -6,9 +6,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "biases_counted",
         fails=("parameter_count/block",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""Biases are counted. GPT-2 had one for each matrix and each norm; this GPT, like most models
-        since, has none, and a count from a paper's table may mean either.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""Biases are counted. GPT-2 has a bias for each matrix and each norm; this GPT, like most later
+        models, has none. A parameter count in a paper may be with or without biases.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 12 * C * C + 9 * C + 2 * 2 * C
@@ -20,7 +20,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "mlp_counted_once",
         fails=("parameter_count/block",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
         explanation="""The MLP has two matrices of 4C times C, one that widens and one that narrows. Here only one is
         counted: a block then has 8 C squared instead of 12.""",
         change="""
@@ -31,9 +31,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "norms_forgotten",
         fails=("parameter_count/block",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""Twelve times hidden_dim squared is the matrices of a block; each of its two norms has
-        hidden_dim weights besides, and one more norm follows the last block.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The LayerNorm weights are missing. 12·C² counts a block's matrices only. Each block also has two
+        norms of hidden_dim weights, and one more norm follows the last block.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 3 * C * C + C * C + 2 * 4 * C * C
@@ -45,9 +45,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "last_norm_forgotten",
         fails=("parameter_count/tied",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The norm after the last block is missing: hidden_dim numbers, few beside millions, but a count
-        that is nearly right cannot be checked.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The norm after the last block is missing. It adds hidden_dim parameters. That is few beside
+        millions, but only a count that is exact can be checked against the model.""",
         change="""
 -    return vocab_size * C + block_size * C + n_layer * block + C + output
 +    return vocab_size * C + block_size * C + n_layer * block + output
@@ -56,9 +56,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "positions_forgotten",
         fails=("parameter_count/tied",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
         explanation="""The learned positions are missing: a second embedding, block_size rows of hidden_dim numbers.
-        Models with rotary positions have none, this one has.""",
+        Models with rotary positions have no such embedding; this GPT has one.""",
         change="""
 -    return vocab_size * C + block_size * C + n_layer * block + C + output
 +    return vocab_size * C + n_layer * block + C + output
@@ -67,9 +67,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "tied_counted_twice",
         fails=("parameter_count/tied", "parameter_count/untied"),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The output layer is counted although it is the embedding's own matrix. Tied means one matrix
-        with two uses: one set of bytes, one gradient.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The output layer is counted although it is the token embedding's own matrix. A tied matrix has
+        two uses, but it is in memory once and has one gradient.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = vocab_size * C
@@ -78,9 +78,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "tied_ignored",
         fails=("parameter_count/untied",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The argument `tied` changes nothing. An output layer of its own is another matrix of
-        vocab_size rows: for small models with large vocabularies it is most of the model.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The count is the same with and without `tied`. An untied output layer is one more matrix, of
+        vocab_size rows. In a small model with a large vocabulary it is a large part of the model.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = 0
@@ -89,9 +89,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "positions_with_vocabulary",
         fails=("parameter_count/untied",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""An untied output layer is counted with a row for each position. It makes logits of tokens, so it
-        has a row for each token of the vocabulary; the positions are an embedding only.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""An untied output layer is counted with a row for each position too. The output layer computes one
+        logit per token of the vocabulary, so it has vocab_size rows. Only the embedding of positions has a row for each
+        position.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = 0 if tied else (vocab_size + block_size) * C
@@ -101,8 +102,8 @@ KNOWN_WRONG = (
         "masters_in_fp32_too",
         fails=("state_bytes/fp32", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""Master weights are added where the weights are fp32 already. A copy is needed only where the
-        model computes with fewer bits than the optimizer.""",
+        explanation="""Master weights are counted although the weights are in fp32. Master weights are an fp32 copy;
+        only a recipe whose model computes in fewer bits than the optimizer needs that copy.""",
         change="""
 -        "fp32": (4, 4, 0, 4),
 +        "fp32": (4, 4, 4, 4),
@@ -112,8 +113,8 @@ KNOWN_WRONG = (
         "one_average",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#optimizer-state",
-        explanation="""AdamW keeps two averages per parameter: of the gradient and of its square. One is what SGD
-        with momentum keeps.""",
+        explanation="""One average per parameter is counted for AdamW. AdamW keeps two: of the gradient and of its
+        square. SGD with momentum keeps one.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 1, "adamw": 1}[optimizer]
@@ -123,8 +124,8 @@ KNOWN_WRONG = (
         "step_counts_forgotten",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#optimizer-state",
-        explanation="""AdamW's step count is missing: one 4-byte number for each parameter tensor. A few hundred
-        bytes, but a ledger that is right to the byte is a ledger in which a leak shows.""",
+        explanation="""AdamW's step counts are missing: one 4-byte number for each parameter tensor. They take only a
+        few hundred bytes, but a memory leak shows only in a ledger that is right to the byte.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 0
@@ -150,7 +151,7 @@ KNOWN_WRONG = (
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#optimizer-state",
         explanation="""One step count is counted for the whole model. AdamW keeps one for each parameter tensor, because
-        a tensor without a gradient takes no step.""",
+        it skips a tensor that has no gradient, and that tensor's count then stays behind.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 4 if optimizer == "adamw" else 0
@@ -160,8 +161,8 @@ KNOWN_WRONG = (
         "step_count_per_parameter",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#optimizer-state",
-        explanation="""A step count is counted for each parameter. AdamW keeps one for each parameter tensor, which
-        serves all of the tensor's numbers.""",
+        explanation="""A step count is counted for each parameter. AdamW keeps one for each parameter tensor; all
+        numbers of the tensor share it.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 4 * n_parameters if optimizer == "adamw" else 0
@@ -171,8 +172,9 @@ KNOWN_WRONG = (
         "half_averages_in_mixed",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""The averages are kept in bf16 beside fp32 master weights. The second one grows by a thousandth
-        of a squared gradient a step, which 8 bits of precision lose: mixed recipes keep both in fp32.""",
+        explanation="""AdamW's averages are counted in bf16, beside fp32 master weights. The average of the squared
+        gradient often changes by only a thousandth per step. bf16 has 8 bits of precision and would round that change
+        away, so both averages are in fp32.""",
         change="""
 -        "mixed": (2, 2, 4, 4),
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
@@ -184,8 +186,8 @@ KNOWN_WRONG = (
         "masters_forgotten",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""The fp32 master weights are missing. Updates are often smaller than a bf16 weight can
-        register, so mixed precision keeps an fp32 copy: 4 bytes per parameter more, not fewer.""",
+        explanation="""The fp32 master weights are missing. Updates are often too small to change a bf16 weight, so
+        mixed precision also keeps the weights in fp32: 4 more bytes per parameter.""",
         change="""
 -        "mixed": (2, 2, 4, 4),
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
@@ -197,9 +199,9 @@ KNOWN_WRONG = (
         "accumulator_replaces_gradient",
         fails=("state_bytes/accumulation", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""The fp32 sum takes the place of the bf16 gradients. There are recipes like that (Megatron-
-        LM's, 18 bytes per parameter); in this one backward still writes bf16 gradients, which are then added to the
-        sum: 20.""",
+        explanation="""The fp32 sum is counted instead of the bf16 gradients. Some recipes do that, such as
+        Megatron-LM's with 18 bytes per parameter. In this recipe backward still writes bf16 gradients, which are then
+        added to the sum. Count both: 20 bytes per parameter with AdamW.""",
         change="""
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
 +        "mixed-fp32-accum": (2, 4, 4, 4),
@@ -209,8 +211,8 @@ KNOWN_WRONG = (
         "sum_in_the_optimizer_state",
         fails=("state_bytes/accumulation", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""The fp32 sum of the gradients is counted as optimizer state. The total is right, but the sum is
-        there for gradients, and belongs to them.""",
+        explanation="""The fp32 sum of the gradients is counted as optimizer state. The total is right, but the sum
+        holds gradients: count it under "gradients".""",
         change="""
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
 +        "mixed-fp32-accum": (2, 2, 4 + 4, 4),
@@ -223,8 +225,8 @@ KNOWN_WRONG = (
             "state_bytes/optimizers",
         ),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""fp32 master weights, or averages in fp32, are counted for the pure bf16 recipe. It keeps
-        everything in bf16 and has no master weights: that is how it gets down to 8 bytes per parameter.""",
+        explanation="""fp32 master weights and fp32 averages are counted for the pure bf16 recipe. This recipe keeps
+        everything in bf16 and has no master weights: 8 bytes per parameter with AdamW.""",
         change="""
 -        "bf16": (2, 2, 0, 2),
 +        "bf16": (2, 2, 4, 4),
@@ -234,8 +236,8 @@ KNOWN_WRONG = (
         "masters_for_bf16",
         fails=("state_bytes/bf16", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""fp32 master weights are counted for the pure bf16 recipe. The optimizer updates its bf16 weights
-        themselves: that is how it gets down to 8 bytes per parameter.""",
+        explanation="""fp32 master weights are counted for the pure bf16 recipe. In this recipe the optimizer updates
+        the bf16 weights directly: 8 bytes per parameter with AdamW.""",
         change="""
 -        "bf16": (2, 2, 0, 2),
 +        "bf16": (2, 2, 4, 2),
@@ -245,8 +247,8 @@ KNOWN_WRONG = (
         "fp32_averages_for_bf16",
         fails=("state_bytes/bf16", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""Averages in fp32 are counted for the pure bf16 recipe. It keeps them in bf16, 2 bytes each: that
-        is how it gets down to 8 bytes per parameter.""",
+        explanation="""fp32 averages are counted for the pure bf16 recipe. This recipe keeps the averages in bf16, 2
+        bytes each: 8 bytes per parameter with AdamW.""",
         change="""
 -        "bf16": (2, 2, 0, 2),
 +        "bf16": (2, 2, 0, 4),
@@ -256,7 +258,7 @@ KNOWN_WRONG = (
         "momentum_like_adam",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#optimizer-state",
-        explanation="""SGD with momentum keeps one velocity per parameter, not two averages.""",
+        explanation="""Two averages per parameter are counted for SGD with momentum. It keeps one, the velocity.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 2, "adamw": 2}[optimizer]
@@ -266,8 +268,8 @@ KNOWN_WRONG = (
         "steps_for_momentum",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#optimizer-state",
-        explanation="""Step counts are counted for SGD with momentum. Only AdamW needs them, to correct its averages in
-        the first steps.""",
+        explanation="""Step counts are counted for SGD with momentum. Only AdamW needs them, to correct the bias of its
+        averages in the first steps.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 4 * n_tensors if optimizer != "sgd" else 0
@@ -277,8 +279,8 @@ KNOWN_WRONG = (
         "masters_for_adamw_alone",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
-        explanation="""With SGD or momentum the fp32 master weights are missing. A recipe decides on them, not the
-        optimizer: every optimizer of the mixed recipes updates an fp32 copy.""",
+        explanation="""The fp32 master weights are missing with SGD or momentum. The recipe decides whether there are
+        master weights, not the optimizer: in the mixed recipes every optimizer updates an fp32 copy.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
@@ -288,10 +290,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "gelu_keeps_nothing",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The count is short by 4·C numbers per token, as it is without the tensor that GELU reads.
-        GELU's derivative differs at every input, so it keeps that input, four times as wide as the stream; the
-        product after it keeps GELU's output as well. Only a ReLU would get by with one of the two.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""The count is short by 4·C numbers per token, the size of GELU's input. GELU's derivative depends
+        on its input, so GELU keeps that input; the matrix product after GELU keeps GELU's output. Both tensors have 4·C
+        numbers per token. Count both.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 5 * C * number
@@ -303,9 +305,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_of_q_k_v",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The count is short by 2·C numbers per token, as when q, k and v are counted as one tensor. The
-        product that makes them is three times as wide as its input, and attention's backward reads all three.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""The count is short by 2·C numbers per token, as when q, k and v are counted as one tensor of C
+        numbers. Each of the three has C numbers per token, and attention's backward pass reads all three.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 3 * C * number
@@ -314,9 +316,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "residuals_kept",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The count is too large by 2·C numbers per token, as when the two sums with the residual stream
-        are counted. A sum's derivative is 1 whatever its inputs were, so autograd keeps nothing of it.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""The count is too large by 2·C numbers per token, as when the two additions to the residual stream
+        are counted. The derivative of a sum is 1 for any inputs, so autograd keeps nothing for an addition.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
@@ -327,9 +329,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "square_in_spite_of_fusing",
         fails=("activation_bytes/fused",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The square of attention's probabilities is counted although attention is fused. Fused
-        attention computes it again in backward, piece by piece, and keeps one number per token and head.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""The probabilities [B, H, T, T] are counted although attention is fused. Fused attention computes
+        them again in the backward pass, piece by piece. It keeps one fp32 number per token and head instead.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -342,9 +344,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "log_sum_exp_forgotten",
         fails=("activation_bytes/fused",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""Fused attention's log-sum-exp is missing: one fp32 number per token and head, from which backward
-        computes the probabilities again.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""Fused attention's log-sum-exp is missing: one fp32 number per token and head. The backward pass
+        computes the probabilities again from it.""",
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 0 if fused else n_head * seq_len * number
@@ -353,9 +355,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "statistics_forgotten",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""LayerNorm's mean and 1/std are missing: two numbers per token for each of the two norms.
-        Small, and exactly the remainder that published formulas leave.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""LayerNorm's mean and 1/std are missing: two numbers per token for each of the two norms. They are
+        small, and published formulas leave them out; this count is exact to the byte.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
@@ -380,9 +382,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "log_sum_exp_in_half",
         fails=("activation_bytes/half",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The log-sum-exp is kept in fp32 whatever the recipe: it is a sum over a whole row, and bf16
-        would lose most of it. With numbers of 2 bytes it still takes 4.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""The log-sum-exp is counted with 2 bytes per number. Fused attention keeps it in fp32 in every
+        recipe, because bf16 would round it too coarsely: count 4 bytes even where other numbers take 2.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -398,9 +400,9 @@ KNOWN_WRONG = (
             "activation_bytes/half",
             "activation_bytes/explicit",
         ),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""LayerNorm's mean and 1/std are counted with 4 bytes each whatever a number takes. In this GPT
-        they have the dtype of the other activations.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""LayerNorm's mean and 1/std are counted with 4 bytes each in every dtype. In this GPT they have
+        the dtype of the other activations: count `number` bytes each.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 +    norms = 2 * (C * number + 2 * 4)
@@ -409,9 +411,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "square_of_one_head",
         fails=("activation_bytes/explicit",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""Without fusing, each head keeps its own square of probabilities: n_head times seq_len numbers
-        per token, not seq_len.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""The probabilities of one head are counted. Without fused attention, each head keeps its own [T,
+        T] probabilities: n_head times seq_len numbers per token, not seq_len.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -424,9 +426,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "scores_beside_probabilities",
         fails=("activation_bytes/explicit",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""Two squares are counted per head. The softmax's derivative is computed from its output, so
-        autograd keeps the probabilities, and not the scores as well.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""Two [T, T] tensors are counted per head. The softmax's derivative is computed from the softmax's
+        output, so autograd keeps the probabilities and not the scores. Count one.""",
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 * n_head if fused else 2 * n_head * seq_len * number
@@ -435,9 +437,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "probabilities_always_in_fp32",
         fails=("activation_bytes/explicit",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The probabilities of attention are counted with 4 bytes each, whatever a number takes. They have
-        the dtype of the other activations: 2 bytes in bf16.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""The attention probabilities are counted with 4 bytes each in every dtype. They have the dtype of
+        the other activations: 2 bytes in bf16.""",
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 * n_head if fused else n_head * seq_len * 4
@@ -446,9 +448,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "log_sum_exp_without_fusing",
         fails=("activation_bytes/explicit",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""One fp32 number per token and head is counted beside the square. That is the log-sum-exp of fused
-        attention; without fusing, the probabilities are kept instead of it.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""One fp32 number per token and head is counted beside the probabilities. That number is fused
+        attention's log-sum-exp. Without fused attention, autograd keeps the probabilities instead of it.""",
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 * n_head + (0 if fused else n_head * seq_len * number)
@@ -457,9 +459,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "probabilities_always_in_half",
         fails=("activation_bytes/explicit",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The probabilities of attention are counted with 2 bytes each, whatever a number takes. They
-        have the dtype of the other activations: 4 bytes in fp32.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""The attention probabilities are counted with 2 bytes each in every dtype. They have the dtype of
+        the other activations: 4 bytes in fp32.""",
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 * n_head if fused else n_head * seq_len * 2
@@ -468,9 +470,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "half_a_square",
         fails=("activation_bytes/explicit",),
-        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""Half of the square of probabilities is counted, because a causal mask hides the other half.
-        The masked probabilities are 0, but the tensor [B, H, T, T] holds them all the same.""",
+        read="handbook/forward-pass.md#memory-of-attention",
+        explanation="""Half of the attention probabilities are counted, as if the tensor left out the positions that the
+        causal mask hides. The masked probabilities are 0, but they are in memory: the tensor has the shape [B, H, T,
+        T].""",
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 * n_head if fused else n_head * (seq_len + 1) * number // 2
@@ -480,8 +483,8 @@ KNOWN_WRONG = (
         "every_save_counts",
         fails=("saved_bytes/chain", "saved_bytes/views"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Every save is added up, though several operations may keep the same memory: the output of one
-        layer is the input of the next. Count each storage once.""",
+        explanation="""The bytes of all saved tensors are added up. Several operations may save the same memory: the
+        output of one layer is the input of the next. Count each storage once.""",
         change="""
 -    kept = {}
 +    kept = []
@@ -509,9 +512,9 @@ KNOWN_WRONG = (
             "saved_bytes/token-ids",
             "saved_bytes/whole-storage",
         ),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Nothing is counted. Autograd keeps nothing while gradients are off, and hooks count only what is
-        saved while they are active: run the model inside their context, with gradients on.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Nothing is counted. Autograd saves nothing while gradients are off, and hooks see only tensors
+        that are saved inside their context. Run the model inside that context, with gradients on.""",
         change="""
 -        output = model(x)  # held, so that nothing is freed before it is counted
 +        with torch.no_grad():
@@ -532,8 +535,8 @@ KNOWN_WRONG = (
             "saved_bytes/whole-storage",
         ),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Numbers are counted, not bytes. A number takes 4 bytes in fp32 and 2 in bf16: multiply by
-        element_size(), or ask the storage for nbytes().""",
+        explanation="""Elements are counted, not bytes. An element takes 4 bytes in fp32 and 2 in bf16. Multiply by
+        element_size(), or read the storage's nbytes().""",
         change="""
 -            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
 +            kept[storage.data_ptr()] = storage, tensor.element_size()
@@ -546,8 +549,8 @@ KNOWN_WRONG = (
         "weights_counted",
         fails=("saved_bytes/chain", "saved_bytes/as-found", "saved_bytes/token-ids"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The model's weights are counted. Backward reads them too, so autograd keeps them, but they are
-        there anyway: they are no cost of this batch.""",
+        explanation="""The model's weights are counted. Autograd saves them, because the backward pass reads them, but
+        they are in memory without the batch too. Leave out storages that belong to parameters.""",
         change="""
 -    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
 +    own = {tensor.untyped_storage().data_ptr() for tensor in model.buffers()}
@@ -566,8 +569,8 @@ KNOWN_WRONG = (
             "saved_bytes/whole-storage",
         ),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The input `x` is not counted. A first layer keeps it for its weight's gradient: it can't be
-        freed until backward, so it is a cost of the batch.""",
+        explanation="""The input `x` is not counted. The first layer saves `x` to compute its weight's gradient, so `x`
+        cannot be freed before the backward pass. Count it like every other saved tensor.""",
         change="""
 -    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
 +    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers(), x)}
@@ -577,8 +580,9 @@ KNOWN_WRONG = (
         "views_by_their_size",
         fails=("saved_bytes/views", "saved_bytes/whole-storage"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Each tensor is counted by its own size, once for each address. A view keeps all of the memory
-        it looks at alive, however small a part it is; three views of one storage are one storage.""",
+        explanation="""Each saved tensor is counted with its own size. A view keeps its whole storage in memory, even
+        if the view is a small part of it, and several views may share one storage. Count storages, each once and
+        whole.""",
         change="""
 -        storage = tensor.untyped_storage()
 -        if storage.data_ptr() not in own:
@@ -594,9 +598,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "run_in_eval_mode",
         fails=("saved_bytes/as-found",),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The model runs in evaluation mode, whatever mode it is in. Dropout then keeps no mask, so what
-        is counted is not what training keeps; a model that is left in this mode goes on training without dropout.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""The model runs in evaluation mode although the caller had it in training mode. Dropout then saves
+        no mask, so the count is too low. A model that is left in evaluation mode also trains on without dropout. Run
+        the model in the mode it has.""",
         change="""
 +    model.eval()
      own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
@@ -605,9 +610,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "run_in_training_mode",
         fails=("saved_bytes/as-found",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model runs in training mode, whatever mode it is in. Dropout then keeps a mask that this
-        model would not keep. Count for the mode that the caller chose, and leave the model in it.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model runs in training mode although the caller had it in evaluation mode. Dropout then saves
+        a mask, so the count is too high. Run the model in the mode it has, and leave it in that mode.""",
         change="""
 +    model.train()
      own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
@@ -616,9 +621,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "gradients_left_behind",
         fails=("saved_bytes/as-found",),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The model has gradients after the measurement, from a backward pass that the count does not
-        need. The next training step adds its own to them. What autograd keeps is known when the forward pass ends.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The model has gradients after the measurement, from a backward pass that the count does not need.
+        The next training step would add its gradients to them. Count after the forward pass, and run no backward
+        pass.""",
         change="""
 -    del output
 +    output.sum().backward()
@@ -628,8 +634,8 @@ KNOWN_WRONG = (
         "four_bytes_always",
         fails=("saved_bytes/half", "saved_bytes/token-ids"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Every number is taken to have 4 bytes. In bf16 it has 2: ask the tensor for element_size(), or
-        its storage for nbytes().""",
+        explanation="""Every element is counted with 4 bytes. An element takes 2 bytes in bf16, and 8 in token ids. Use
+        the tensor's element_size() or its storage's nbytes().""",
         change="""
 -            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
 +            kept[storage.data_ptr()] = storage, tensor.element_size()
@@ -642,8 +648,8 @@ KNOWN_WRONG = (
         "weights_by_shape",
         fails=("saved_bytes/square",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Memory of the batch is left out that has a weight's shape. A batch may have that shape by
-        chance: tell a weight from other tensors by its memory, by the address of the storage.""",
+        explanation="""Tensors with the shape of a weight are left out. An activation may have the same shape by chance.
+        Recognize a weight by its memory: the address of its storage.""",
         change="""
 -    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
 +    shapes = {size for p in (*model.parameters(), *model.buffers()) for size in (p.shape, p.shape[::-1])}
@@ -658,8 +664,8 @@ KNOWN_WRONG = (
         "x_asks_for_gradients",
         fails=("saved_bytes/frozen",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The count is that of an input that asks for a gradient. Layers that are frozen must then pass
-        gradients on to it, and keep what that takes: measure the model as it is trained, not a neighbor of it.""",
+        explanation="""The count is that of an input with requires_grad=True. Frozen layers must then compute a gradient
+        for their input, and save more for it. Run the model on `x` as the caller gave it.""",
         change="""
 -        output = model(x)  # held, so that nothing is freed before it is counted
 +        output = model(x.detach().requires_grad_(x.is_floating_point()))
@@ -669,8 +675,8 @@ KNOWN_WRONG = (
         "buffers_counted",
         fails=("saved_bytes/buffers",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The model's buffers are counted: masks, or BatchNorm's averages. Backward reads some of them,
-        so autograd keeps them, but they are the model's own memory, which a larger batch does not change.""",
+        explanation="""The model's buffers are counted, such as masks or BatchNorm's running averages. Autograd may save
+        them, but they are the model's own memory and do not grow with the batch. Leave them out, like parameters.""",
         change="""
 -    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
 +    own = {tensor.untyped_storage().data_ptr() for tensor in model.parameters()}
@@ -679,9 +685,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "token_ids_left_out",
         fails=("saved_bytes/token-ids",),
-        read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The token ids are not counted. An embedding keeps them, 8 bytes each, because its backward
-        adds each gradient to the row of its token. They need no gradient themselves, but they are memory.""",
+        read="handbook/forward-pass.md#tensors-kept-by-other-layers",
+        explanation="""The token ids are not counted. An embedding saves them, 8 bytes each, because its backward pass
+        adds each gradient to the row of its token. Count them although they need no gradient.""",
         change="""
 -        if storage.data_ptr() not in own:
 +        if storage.data_ptr() not in own and tensor.is_floating_point():
@@ -691,8 +697,8 @@ KNOWN_WRONG = (
         "heads_as_wide_as_the_model",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
         read="handbook/memory.md#appendix-the-kv-cache",
-        explanation="""A head is taken to be as wide as the model. It is hidden_dim / n_head wide: the heads share
-        the width.""",
+        explanation="""Each head is counted as hidden_dim wide. The heads divide hidden_dim among themselves: one head
+        is hidden_dim / n_head wide.""",
         change="""
 -    head_dim = hidden_dim // n_head
 +    head_dim = hidden_dim
@@ -702,7 +708,8 @@ KNOWN_WRONG = (
         "keys_without_values",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
         read="handbook/memory.md#appendix-the-kv-cache",
-        explanation="""Keys alone are counted. Attention reads a value for each key: twice the bytes.""",
+        explanation="""Only the keys are counted, or only the values. The cache holds a key and a value for each token
+        and head: twice the bytes.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
 +    return n_layer * n_kv_head * head_dim * number * batch_size * tokens
@@ -712,7 +719,8 @@ KNOWN_WRONG = (
         "one_sequence",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
         read="handbook/memory.md#appendix-the-kv-cache",
-        explanation="""The cache of one sequence is counted. Sequences share no keys: each of the batch has its own.""",
+        explanation="""The cache of one sequence is counted. Each sequence of the batch has its own keys and values:
+        multiply by batch_size.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
 +    return 2 * n_layer * n_kv_head * head_dim * number * tokens
@@ -722,8 +730,8 @@ KNOWN_WRONG = (
         "two_bytes_always",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
         read="handbook/memory.md#appendix-the-kv-cache",
-        explanation="""Every number is taken to have 2 bytes. A cache in fp32 has 4, one of 8 bits has 1: multiply
-        by `number`.""",
+        explanation="""Every number is counted with 2 bytes. It takes 4 bytes in an fp32 cache and 1 in an 8-bit cache:
+        multiply by `number`.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
 +    return 2 * n_layer * n_kv_head * head_dim * 2 * batch_size * tokens
@@ -733,8 +741,8 @@ KNOWN_WRONG = (
         "every_head_has_its_own",
         fails=("kv_cache_bytes/grouped",),
         read="handbook/memory.md#appendix-the-kv-cache",
-        explanation="""Every head of queries is given keys and values of its own. With grouped-query attention
-        several share one: count n_kv_head.""",
+        explanation="""Keys and values are counted for every query head. In grouped-query attention several query heads
+        share one key and value head: multiply by n_kv_head, not n_head.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
 +    return 2 * n_layer * n_head * head_dim * number * batch_size * tokens
@@ -743,10 +751,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "a_straight_line",
         fails=("largest_micro_batch/fits",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The answer is off by one or two near the budget, as it is when the peak is taken to grow by
-        the same bytes with every sequence. Allocators round, so a line through two predictions misses: ask for the
-        sizes around the answer.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The answer is off by a few sequences, as when every sequence is taken to add the same number of
+        bytes. Allocators round, so the peak is not a straight line through two predictions. Call `peak` for sizes near
+        the answer.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     first = peak(1)
@@ -759,8 +767,8 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "first_that_does_not_fit",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly", "largest_micro_batch/nothing"),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The first size that does not fit is returned. The answer is the one before.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The returned size is the smallest that does not fit. The largest that fits is one less.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     high = 1
@@ -779,9 +787,9 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "powers_of_two_only",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly"),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The answer is rounded down to a power of two. Up to half of the memory then stays empty;
-        powers of two are a habit, not a need.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The answer is rounded down to a power of two. Up to half of the memory that the batch could use
+        then stays empty. A micro-batch may have any size.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     batch_size = 1
@@ -793,9 +801,9 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "budget_by_one_peak",
         fails=("largest_micro_batch/fits",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The budget is divided by the peak of one sequence. A part of that peak, such as the weights and
-        the optimizer's state, is there once however many sequences there are, so more of them fit.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The answer is the budget divided by the peak of one sequence. Part of that peak, such as weights
+        and optimizer state, does not grow with the batch, so more sequences fit.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     return budget // peak(1)
@@ -804,9 +812,9 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "full_is_too_full",
         fails=("largest_micro_batch/exactly",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""A budget that is filled to the last byte is taken to be exceeded. Fits means at most the
-        budget, not less.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""A batch whose peak is exactly the budget is rejected. A batch fits if its peak is at most the
+        budget: compare with <=, not <.""",
         change="""
 -    if peak(1) > budget:
 +    if peak(1) >= budget:
@@ -821,9 +829,9 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "at_least_one",
         fails=("largest_micro_batch/nothing",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""One sequence is taken to fit always. Where the weights alone fill the device nothing fits, and
-        1 is the answer that runs out of memory.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The answer is 1 although one sequence does not fit, as where the weights alone fill the device. A
+        step with one sequence would run out of memory. Return 0.""",
         change="""
 -    if peak(1) > budget:
 -        return 0
@@ -832,9 +840,9 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "a_limit_on_the_answer",
         fails=("largest_micro_batch/calls",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""The answer has an upper limit that seems large enough. A small model on a large device exceeds
-        it one day: let the doubling find the limit.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""The answer has an upper limit. A small model on a large device can exceed any fixed limit. Double
+        the size until it does not fit: that size is the upper end of the search.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     low, high = 0, 1024
@@ -850,10 +858,9 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "one_by_one",
         fails=("largest_micro_batch/calls",),
-        read="handbook/memory.md#what-a-step-holds-and-when",
-        explanation="""Thousands of predictions are asked for, as when sizes are tried one after another. That gives
-        the right answer, after a prediction for each sequence of it: double until it does not fit, then halve the
-        range.""",
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""`peak` is called thousands of times, as when sizes are tried one after another. The answer is
+        right, but each call may take a second. Double the size until it does not fit, then halve the range.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     batch_size = 0

@@ -220,7 +220,7 @@ if answered(left):
 # **Explain**: ZeRO-1 and ZeRO-2 flatten out and ZeRO-3 does not. What is at the bottom of each?
 
 # %% [markdown] tags=["answer"]
-# What the stage does not shard: 4 bytes per parameter for ZeRO-1 (weights and gradients in bf16: 30 GB), 2 for ZeRO-2
+# The bytes left unsharded: 4 bytes per parameter for ZeRO-1 (weights and gradients in bf16: 30 GB), 2 for ZeRO-2
 # (15 GB), nothing for ZeRO-3. "Saves 4 times" and "saves 8 times" are those limits, 120/30 and 120/15.
 
 # %% [markdown]

@@ -6,10 +6,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "batches_skipped",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""A batch is skipped that should train: one with a large loss, or one with some padding in it. The
-        first steps of a run have the largest losses of all, so such a run may never begin, and hard or short examples
-        are never learned.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""A batch that should train is skipped, such as one with a large loss or one with some padding. The
+        first steps of a run have the largest losses, so the run may never start to learn. Skip only a batch in which
+        all targets are padding.""",
         change="""
      loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    if loss.item() > 5:
@@ -22,9 +22,9 @@ KNOWN_WRONG = (
             "train_step/loss",
             "train_step/steps",
         ),
-        read="handbook/loss-functions.md#when-the-number-lies",
-        explanation="""The loss that comes back is that of the new weights, after the update. It is too good: these
-        weights were just fitted to this batch.""",
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""The returned loss is that of the weights after the update. It is too low, because those weights
+        were just fitted to this batch. Return the loss from the forward pass before the update.""",
         change="""
 -    return loss.item(), norm
 +    return F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item(), norm
@@ -33,9 +33,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "returns_the_graph",
         fails=("train_step/loss",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""The loss comes back as a tensor. A loss with its graph keeps that graph in memory for as long as
-        the loss is kept, and a list of losses keeps one graph per step. loss.item() is the number alone.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""The loss is returned as a tensor. A tensor with a graph keeps that graph in memory as long as the
+        loss is kept, so a list of losses keeps one graph per step. Return loss.item(), a Python float.""",
         change="""
 -    return loss.item(), norm
 +    return loss, norm
@@ -44,9 +44,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "norm_as_a_tensor",
         fails=("train_step/loss",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The norm comes back as a tensor, where the contract asks for a Python float. A tensor stays on
-        its device, and json, among others, cannot write it into a log. norm.item() is the number.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The norm is returned as a tensor; the contract asks for a Python float. A tensor stays on its
+        device, and json cannot write it into a log. Return norm.item().""",
         change="""
 -    return loss.item(), norm
 +    return loss.item(), torch.tensor(norm, dtype=torch.float64)
@@ -56,8 +56,8 @@ KNOWN_WRONG = (
         "sum_over_tokens",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The loss is the sum over the tokens, not their mean. The gradient is then as many times as long
-        as there are real tokens, and grows with the batch: larger batches take longer steps.""",
+        explanation="""The loss is the sum over the tokens, not their mean. The gradient is then multiplied by the
+        number of real tokens, so larger batches take longer steps. Divide by the number of real tokens.""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
@@ -79,8 +79,8 @@ KNOWN_WRONG = (
         "padding_as_token_0",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""Targets of -100 are replaced by token 0, and the loss counts them like any other token. The
-        model then learns to predict token 0 where there is nothing to predict.""",
+        explanation="""Targets of -100 count as token 0 in the loss. The model then learns to predict token 0 where the
+        text has ended. Leave padding out of the loss.""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten().clamp(min=0))
@@ -89,9 +89,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "targets_are_inputs",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
-        read="handbook/loss-functions.md#when-the-number-lies",
-        explanation="""The loss compares the logits with x, not with y: the model learns to repeat the token it sees.
-        Copying is easy, so the loss looks better than it should, and the model predicts nothing.""",
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""The loss compares the logits with `x`, not with `y`. The model then learns to copy the token that
+        it reads. Copying is easy, so the loss looks good, but the model does not predict the next token.""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    loss = F.cross_entropy(model(x).flatten(0, 1), torch.where(y < 0, y, x).flatten())
@@ -105,9 +105,8 @@ KNOWN_WRONG = (
             "train_step/update",
         ),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The mean over each sequence is averaged over the sequences. A sequence with more padding then
-        counts as much as a full one, and each of its tokens more than any other. Divide the sum over all real tokens
-        by their number.""",
+        explanation="""The loss is the average of the sequences' means. A sequence with much padding then counts as much
+        as a full one, so each of its tokens counts more. Divide the sum over all real tokens by their number.""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    each = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")
@@ -117,10 +116,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "softmax_before_the_loss",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
-        read="handbook/loss-functions.md#when-the-number-lies",
+        read="handbook/loss-functions.md#misleading-loss-values",
         explanation="""The loss is computed from probabilities. F.cross_entropy takes logits and applies the softmax
-        itself; a second softmax makes all predictions nearly equal, so the loss stays above ln V - 1 however good the
-        model is.""",
+        itself. A second softmax makes all predictions nearly equal, so the loss stays above ln V - 1.""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    loss = F.cross_entropy(model(x).softmax(-1).flatten(0, 1), y.flatten(), ignore_index=-100)
@@ -129,9 +127,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "shifted_twice",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
-        read="handbook/loss-functions.md#when-the-number-lies",
+        read="handbook/loss-functions.md#misleading-loss-values",
         explanation="""The logits at each position are compared with the target of the next position. `y` is shifted
-        already: it holds the token after each `x`. The model then learns to predict the token after the next.""",
+        already: it holds the token after each `x`. With a second shift the model learns to predict two tokens
+        ahead.""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    loss = F.cross_entropy(model(x)[:, :-1].flatten(0, 1), y[:, 1:].flatten(), ignore_index=-100)
@@ -140,10 +139,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "logits_reshaped",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
-        read="handbook/loss-functions.md#when-the-number-lies",
+        read="handbook/loss-functions.md#misleading-loss-values",
         explanation="""The logits [B, T, V] are reshaped to [B, V, T]. reshape and view keep the numbers in their order
-        in memory, so each target is compared with scores of several positions. transpose(1, 2) exchanges the two
-        dimensions.""",
+        in memory, so each target is compared with scores of other positions. Use transpose(1, 2), which swaps the two
+        dimensions, or flatten to [B·T, V].""",
         change="""
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    logits = model(x)
@@ -151,11 +150,45 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "logits_not_flattened",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""F.cross_entropy looks for the V scores of a token in the second dimension of the logits. In
+        logits [B, T, V] that dimension is T, and the error asks for targets [B, V]. Flatten both:
+        model(x).flatten(0, 1) is [B·T, V], and y.flatten() is [B·T].""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x), y, ignore_index=-100)
+""",
+    ),
+    KnownWrong(
+        "targets_flattened_alone",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""F.cross_entropy gets B rows of logits and B·T targets. Flatten both: model(x).flatten(0, 1) is
+        [B·T, V], one row per token, and y.flatten() is [B·T].""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x), y.flatten(), ignore_index=-100)
+""",
+    ),
+    KnownWrong(
+        "logits_flattened_alone",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""F.cross_entropy gets one row of logits per token, and one row of targets per sequence. Flatten
+        the targets too: y.flatten() is [B·T].""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y, ignore_index=-100)
+""",
+    ),
+    KnownWrong(
         "none_for_a_gradient",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""A parameter without a gradient has None in p.grad: a frozen one, or one of a layer that this
-        batch did not use. It adds nothing to the norm and is not clipped: leave it out.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""A parameter whose p.grad is None is used like any other. p.grad is None for a frozen parameter
+        and for a layer that this batch did not use. Leave such parameters out of the norm and of the clipping.""",
         change="""
 -    gradients = [p.grad for p in model.parameters() if p.grad is not None]
 +    gradients = [p.grad for p in model.parameters()]
@@ -165,8 +198,8 @@ KNOWN_WRONG = (
         "norm_after_clipping",
         fails=("train_step/norm",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm that comes back is that of the clipped gradient. It never exceeds max_norm, so a log of
-        it shows the limit and hides every spike.""",
+        explanation="""The returned norm is that of the clipped gradient. It is never above max_norm, so a log of it
+        shows the limit and hides every spike. Return the norm before clipping.""",
         change="""
 -    return loss.item(), norm
 +    return loss.item(), min(norm, max_norm)
@@ -179,8 +212,9 @@ KNOWN_WRONG = (
             "train_step/clip",
         ),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norms of the parameters' gradients are added up. The global norm is that of one vector with
-        all numbers in it: the root of one sum of squares. A sum of norms is larger, so the limit acts too early.""",
+        explanation="""The norm is the sum of the norms of the parameters' gradients. The global norm is the norm of one
+        vector that holds all numbers: the root of one sum of squares. A sum of norms is larger, so clipping starts too
+        early.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = sum(math.sqrt(gradient.square().sum().item()) for gradient in gradients)
@@ -193,8 +227,8 @@ KNOWN_WRONG = (
             "train_step/clip",
         ),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is that of the parameters, not of their gradients. It says how large the weights are,
-        and a limit on it clips by the size of the model.""",
+        explanation="""The norm is that of the parameters, not of their gradients. It does not depend on the batch, so a
+        limit on it does not detect a bad batch. Compute it from p.grad.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = math.sqrt(sum(p.detach().square().sum().item() for p in model.parameters()))
@@ -208,7 +242,7 @@ KNOWN_WRONG = (
         ),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""The norm is the sum of the absolute values, not the root of the sum of the squares. It is far
-        larger, so the limit acts too early.""",
+        larger, so clipping starts too early.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.abs().sum().item() for gradient in gradients)
@@ -218,8 +252,8 @@ KNOWN_WRONG = (
         "largest_of_the_norms",
         fails=("train_step/norm", "train_step/clip"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is that of one parameter's gradient, the longest. The global norm is that of one vector
-        with the numbers of all parameters in it, and is longer, so the limit acts too late.""",
+        explanation="""The norm is that of one parameter's gradient, the longest. The global norm is the norm of one
+        vector that holds the numbers of all parameters. It is larger, so clipping starts too late.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = max(gradient.norm().item() for gradient in gradients)
@@ -229,8 +263,8 @@ KNOWN_WRONG = (
         "first_group_alone",
         fails=("train_step/norm", "train_step/clip"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The optimizer has several groups of parameters, and the gradients of the first group alone are
-        measured. The global norm is over all parameters of the model.""",
+        explanation="""Only the gradients of the optimizer's first parameter group are in the norm. The optimizer may
+        have several groups. The global norm is over all parameters of the model.""",
         change="""
 -    gradients = [p.grad for p in model.parameters() if p.grad is not None]
 +    gradients = [p.grad for p in optimizer.param_groups[0]["params"] if p.grad is not None]
@@ -239,10 +273,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "nothing_moves",
         fails=("train_step/update",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""Nothing moved. Either step() is missing, or it finds no gradients: backward() is missing or
-        comes after it, or the gradients are cleared between backward() and step(). No error says so; the loss of such a
-        run is constant.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The weights do not move. Either step() is missing, or it finds no gradients: backward() is
+        missing or comes after step(), or the gradients are cleared between backward() and step(). torch raises no
+        error; the loss of such a run stays constant.""",
         change="""
 -    optimizer.step()
 """,
@@ -252,7 +286,7 @@ KNOWN_WRONG = (
         fails=("train_step/update",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""With max_norm=math.inf the weights are infinite or nan after the step, as when every gradient is
-        multiplied by max_norm / norm. Only a gradient with a norm above max_norm is multiplied.""",
+        multiplied by max_norm / norm. Multiply only a gradient whose norm is above max_norm.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -265,8 +299,8 @@ KNOWN_WRONG = (
         "targets_overwritten",
         fails=("train_step/update",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The batch is changed in place. It belongs to the caller: the next epoch, or an evaluation of the
-        same tensors, sees other tokens and other padding. Make a new tensor instead.""",
+        explanation="""The step changes `x` or `y` in place. Both belong to the caller, who may use them again, in the
+        next epoch or in an evaluation: the tokens or the padding would be different. Make a new tensor instead.""",
         change="""
 -    return loss.item(), norm
 +    y[y == -100] = 0
@@ -277,9 +311,8 @@ KNOWN_WRONG = (
         "always_scaled",
         fails=("train_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""A gradient that is shorter than max_norm is made longer. If every gradient is brought to the
-        length max_norm, each batch moves the weights equally far, and steps stay long where the loss is flat.
-        Only a norm above max_norm is reduced.""",
+        explanation="""A gradient with a norm below max_norm is made longer. If every gradient gets the norm max_norm,
+        steps stay long even where the loss is flat. Multiply only a gradient whose norm is above max_norm.""",
         change="""
 -    if norm > max_norm:
 +    if norm > 0 and math.isfinite(max_norm):
@@ -290,7 +323,7 @@ KNOWN_WRONG = (
         fails=("train_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""A clipped gradient has the norm 1, whatever max_norm is, as when it is divided by its norm and
-        not multiplied by max_norm.""",
+        not multiplied by max_norm. Multiply by max_norm / norm.""",
         change="""
 -            gradient.mul_(max_norm / norm)
 +            gradient.div_(norm)
@@ -300,8 +333,8 @@ KNOWN_WRONG = (
         "each_tensor_clipped",
         fails=("train_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Each parameter's gradient is clipped by its own norm. The parameters are then scaled by
-        different numbers, so the update has another direction than the gradient. One number scales them all.""",
+        explanation="""Each parameter's gradient is clipped by its own norm. The parameters are then scaled by different
+        factors, so the update points in another direction than the gradient. Multiply all gradients by one factor.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -314,8 +347,8 @@ KNOWN_WRONG = (
         "clipped_by_value",
         fails=("train_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Each number of the gradient is limited by itself. That shortens the large ones only, so the
-        update has another direction than the gradient, and the norm may still be above the limit.""",
+        explanation="""Each number of the gradient is clipped by itself. That changes only the large numbers, so the
+        update points in another direction than the gradient, and the norm may still be above the limit.""",
         change="""
 -            gradient.mul_(max_norm / norm)
 +            gradient.clamp_(-max_norm, max_norm)
@@ -324,9 +357,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "clipped_too_late",
         fails=("train_step/clip",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
+        read="handbook/training-loop.md#the-order-of-the-calls",
         explanation="""max_norm has no effect on the update: the gradient is not clipped, or it is clipped after the
-        update, or only a copy of it is. One bad batch throws the weights as far as without a limit.""",
+        update, or only a copy of it is clipped. One bad batch can then move the weights arbitrarily far. Change p.grad
+        before the update.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -339,9 +373,9 @@ KNOWN_WRONG = (
         "epsilon_in_the_norm",
         fails=("train_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The gradient is multiplied by max_norm / (norm + 1e-6), as torch.nn.utils.clip_grad_norm_ does,
-        not by max_norm / norm. The clipped gradient is then shorter than max_norm by about a millionth. That harms no
-        training, but this exercise asks for the exact formula, by hand.""",
+        explanation="""The gradient is multiplied by max_norm / (norm + 1e-6), as in torch.nn.utils.clip_grad_norm_. The
+        clipped gradient is then shorter than max_norm by about a millionth. That does not harm training, but this
+        exercise asks for max_norm / norm exactly.""",
         change="""
 -            gradient.mul_(max_norm / norm)
 +            gradient.mul_(max_norm / (norm + 1e-6))
@@ -350,9 +384,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "never_clear",
         fails=("train_step/steps", "train_step/stale"),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradient of earlier batches is counted. backward() adds to p.grad, so each update follows
-        the sum over all batches so far: the first step is right and every later one is not.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""Gradients of earlier batches are part of the update. backward() adds to p.grad, so each update
+        follows the sum over all batches so far: the first step is right and every later one is wrong. Clear the
+        gradients before the backward pass.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 """,
@@ -363,9 +398,9 @@ KNOWN_WRONG = (
             "train_step/steps",
             "train_step/mode",
         ),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The step runs in evaluation mode. Without its dropout the model fits the training text better
-        and new text worse, and its BatchNorm uses averages that no longer move; no error says so.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The step runs in evaluation mode. Dropout is off, so the model overfits more, and BatchNorm uses
+        averages that no longer change. torch raises no error. Run the model in the mode it has.""",
         change="""
 +    model.eval()
      optimizer.zero_grad(set_to_none=True)
@@ -374,10 +409,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "clear_at_the_end",
         fails=("train_step/stale",),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""A gradient that was there before the step is counted in it. That shows only where other code
-        calls backward: a gradient monitor, a failed step or a resumed run leaves gradients behind, and the next update
-        follows them too. Clear right before you make new ones, all of them.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""Gradients from before the step are part of the update. Other code may leave some behind, such as
+        a gradient monitor or a step that failed. Clear all gradients right before the backward pass, not only after the
+        update.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 @@
@@ -388,9 +423,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "training_mode_forced",
         fails=("train_step/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The step runs in training mode, whatever mode the model is in. Someone who trains with dropout
-        off, or with a BatchNorm in evaluation mode, loses that in the first step. The caller chooses the mode.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The step runs in training mode although the caller had the model, or a module of it, in
+        evaluation mode. Dropout or a BatchNorm that was switched off on purpose is then on again. Run the model in the
+        mode it has.""",
         change="""
 +    model.train()
      optimizer.zero_grad(set_to_none=True)
@@ -400,8 +436,8 @@ KNOWN_WRONG = (
         "padding_makes_nan",
         fails=("train_step/edges",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""A batch of nothing but padding is used like any other. Its mean is 0 / 0, so the loss is nan,
-        and an update with a gradient of nan ruins every weight.""",
+        explanation="""A batch in which all targets are padding is used like any other. Its mean loss is 0 / 0, so the
+        loss is nan, and an update with nan gradients makes every weight nan. Return (0.0, 0.0) without an update.""",
         change="""
 -    if not (y != -100).any():
 -        return 0.0, 0.0
@@ -411,8 +447,9 @@ KNOWN_WRONG = (
         "padding_still_updates",
         fails=("train_step/edges",),
         read="handbook/optimizers.md#no-gradient-a-gradient-of-zero-a-sparse-gradient",
-        explanation="""A batch of nothing but padding still updates the weights. Its gradient is 0, but AdamW moves a
-        weight whose gradient is 0: by its average of earlier gradients, and by weight decay.""",
+        explanation="""A batch in which all targets are padding updates the weights. Its gradient is 0, but AdamW also
+        moves a weight whose gradient is 0, by its average of earlier gradients and by weight decay. Skip the
+        update.""",
         change="""
 -    if not (y != -100).any():
 -        return 0.0, 0.0
@@ -426,8 +463,8 @@ KNOWN_WRONG = (
         "divides_by_a_norm_of_0",
         fails=("train_step/edges",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""max_norm / norm is computed for every gradient, and a gradient may be 0: the division fails.
-        Divide only where the norm is above max_norm.""",
+        explanation="""max_norm / norm is computed for every gradient. Where the gradient is 0, that divides by 0.
+        Divide only if the norm is above max_norm.""",
         change="""
 -    if norm > max_norm:
 +    scale = min(1.0, max_norm / norm)
@@ -437,9 +474,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "float64_assumed",
         fails=("train_step/half",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""The step works in one dtype only. A model may be in float32, in bf16, or in both: make new
-        tensors in the dtype of the tensors that they meet, or use Python's numbers, which fit all.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""The step works in one dtype only. A model may be in float32, in bf16, or have layers of both.
+        Create new tensors in the dtype of the tensors that they are combined with, or use Python numbers, which fit
+        every dtype.""",
         change="""
 -            gradient.mul_(max_norm / norm)
 +            gradient.copy_(gradient.view(torch.float64) * (max_norm / norm))
@@ -449,8 +487,8 @@ KNOWN_WRONG = (
         "mean_of_batch_means",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The batches' means are averaged. A smaller batch then counts as much as a full one, and each of
-        its tokens several times as much as any other. Add up sums, count tokens, divide once.""",
+        explanation="""The result is the average of the batches' means. A small batch then counts as much as a full one,
+        so each of its tokens counts more. Add up the losses and the token counts, and divide once at the end.""",
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
@@ -463,9 +501,9 @@ KNOWN_WRONG = (
         "mean_of_batch_means_with_nan",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The batches' means are averaged, and the mean of a batch that has padding only at a position is
-        nan, which makes nan of the average. A smaller batch also counts as much as a full one. Add up sums, count
-        tokens, divide once.""",
+        explanation="""The result is the average of the batches' means. A batch with padding only at a position has the
+        mean nan there, so the average is nan too; a small batch also counts as much as a full one. Add up losses and
+        token counts, and divide once at the end.""",
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
@@ -477,8 +515,8 @@ KNOWN_WRONG = (
         "last_batch_alone",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The losses are those of the last batch alone. What each batch adds has to be added to the sums of
-        the batches before it.""",
+        explanation="""The result is that of the last batch alone. Add each batch's losses and token counts to the sums
+        of the batches before it.""",
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
@@ -489,9 +527,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "logits_of_positions_reshaped",
         fails=("evaluate/mean",),
-        read="handbook/loss-functions.md#when-the-number-lies",
+        read="handbook/loss-functions.md#misleading-loss-values",
         explanation="""The logits [B, T, V] are reshaped to [B, V, T]. reshape and view keep the numbers in their order
-        in memory, so each target is compared with scores of several positions. transpose(1, 2) exchanges the two
+        in memory, so each target is compared with scores of other positions. Use transpose(1, 2), which swaps the two
         dimensions.""",
         change="""
 -            losses = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")  # [B, T]
@@ -500,11 +538,23 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "positions_taken_for_tokens",
+        fails=("evaluate/mean", "evaluate/no-graph", "evaluate/mode", "evaluate/grad-mode", "evaluate/undisturbed"),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""F.cross_entropy looks for the V scores of a token in the second dimension of the logits. In
+        logits [B, T, V] that dimension is T, and the error asks for targets [B, V]. Move it: model(x).transpose(1, 2)
+        is [B, V, T].""",
+        change="""
+-            losses = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")  # [B, T]
++            losses = F.cross_entropy(model(x), y, ignore_index=-100, reduction="none")
+""",
+    ),
+    KnownWrong(
         "padding_diluted",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
         explanation="""Padding is counted among the tokens, with a loss of 0. At a position where half of the sequences
-        have ended, the loss then looks half as high as it is.""",
+        have ended, the mean is then half of the right one. Count the targets that are not -100.""",
         change="""
 -            tokens = tokens + (y != -100).sum(dim=0)
 +            tokens = tokens + len(y)
@@ -514,8 +564,8 @@ KNOWN_WRONG = (
         "zero_for_no_token",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""A position at which all targets are padding gets a number, where the contract asks for nan. A
-        loss of 0 would say that the model predicts perfectly there; nan says that nothing was measured.""",
+        explanation="""A position at which all targets are padding gets a number; the contract asks for nan. A loss of 0
+        would mean perfect predictions there, and nan means that nothing was measured.""",
         change="""
 -    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
 +    return [float(mean) for mean in totals / tokens.clamp(min=1)]
@@ -524,9 +574,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "list_of_tensors",
         fails=("evaluate/mean",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The list holds tensors, where the contract asks for Python floats. tensor.tolist() makes floats
-        of all items at once.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The list holds tensors; the contract asks for Python floats. tensor.tolist() turns a tensor into
+        a list of floats.""",
         change="""
 -    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
 +    return list(totals / tokens)
@@ -536,8 +586,8 @@ KNOWN_WRONG = (
         "one_mean_for_all_positions",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""Every position has the same number, the mean over all tokens. The sum and the count belong to
-        each position: add over the batch, dim=0, and not over the positions.""",
+        explanation="""Every position has the same value, the mean over all tokens. Keep a sum and a count for each
+        position: add over the batch (dim=0) and not over the positions.""",
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
@@ -555,9 +605,8 @@ KNOWN_WRONG = (
             "evaluate/undisturbed",
         ),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""Tensors of different length are added: one number per sequence of a batch, and B differs from
-        batch to batch. The sums belong to the positions: add over the batch, dim=0, which leaves T numbers for every
-        batch.""",
+        explanation="""The sums have one number per sequence, and batches of different sizes cannot be added. Keep a sum
+        for each position: add over the batch (dim=0), which leaves T numbers for every batch.""",
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
@@ -574,9 +623,9 @@ KNOWN_WRONG = (
             "evaluate/grad-mode",
             "evaluate/undisturbed",
         ),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The first batch is missing. A generator yields each batch once: a batch that is taken from it to
-        look at its shape does not come again.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The first batch is missing from the result. A generator yields each batch once: a batch taken
+        from it to look at its shape does not come again. Read the shape inside the loop.""",
         change="""
 -    totals, tokens = torch.zeros(()), torch.zeros((), dtype=torch.int64)
 +    totals = torch.zeros(next(iter(batches))[0].shape[1])
@@ -592,9 +641,9 @@ KNOWN_WRONG = (
             "evaluate/grad-mode",
             "evaluate/undisturbed",
         ),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model never ran on the batches, and every loss is 0. A generator yields its batches once:
-        where a first loop counts the tokens, a second loop over it finds nothing. Do both in one loop.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model never ran on the batches, and every loss is 0. A generator yields its batches only
+        once: after a first loop that counts the tokens, a second loop gets no batch. Compute both sums in one loop.""",
         change="""
 -    with torch.no_grad():
 -        for x, y in batches:
@@ -609,33 +658,21 @@ KNOWN_WRONG = (
     KnownWrong(
         "dropout_left_on",
         fails=("evaluate/dropout",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model runs in the mode it is in, which may be training mode: dropout is still dropping, so
-        the loss is that of a model with holes in it, and BatchNorm uses the batch's statistics and changes its
-        averages. no_grad() switches off what autograd keeps; eval() switches what layers compute.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model runs in the mode it has, which may be training mode. Dropout is then on, so the loss is
+        not that of the full model, and BatchNorm uses the batch's statistics and changes its averages. no_grad() only
+        stops autograd from saving tensors; eval() changes what layers compute. Use both.""",
         change="""
 -    model.eval()
 """,
     ),
     KnownWrong(
-        "summed_in_bf16",
-        fails=("evaluate/half",),
-        read="handbook/loss-functions.md#when-the-number-lies",
-        explanation="""The losses of a model in bf16 are added up in bf16. It has 8 bits of precision, so a sum stops
-        growing when it is a few hundred times as large as what is added, and later batches are lost. Add up in float32
-        or float64.""",
-        change="""
--            totals = totals + losses.sum(dim=0, dtype=torch.float64)
-+            totals = totals + losses.sum(dim=0)
-""",
-    ),
-    KnownWrong(
         "graph_kept",
         fails=("evaluate/no-graph",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Gradients are on while the model runs: the losses are right, but autograd keeps the activations
-        of each batch for a backward pass that never comes. Evaluation then needs as much memory as training. eval()
-        does not change that; no_grad() does.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Gradients are on while the model runs. The losses are right, but autograd saves the activations
+        of each batch for a backward pass that never happens, so evaluation needs as much memory as training. Use
+        torch.no_grad(); eval() does not turn gradients off.""",
         change="""
 -    with torch.no_grad():
 +    with torch.enable_grad():
@@ -644,9 +681,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "always_back_to_training",
         fails=("evaluate/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is in training mode afterwards, whatever it was before. Someone who evaluates a
-        finished model then serves it with dropout on. Note the modes, and put them back.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model is in training mode after the call, whatever mode it had. A finished model that is
+        evaluated would then answer users with dropout on. Store each module's mode first, and restore it.""",
         change="""
 -    for module, training in modes:
 -        module.training = training
@@ -656,9 +693,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "eval_mode_left_on",
         fails=("evaluate/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is left in evaluation mode. Training goes on without its dropout from here, and no
-        error says so.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model is in evaluation mode after the call. If the run goes on, it trains without dropout,
+        and torch raises no error. Store each module's mode first, and restore it.""",
         change="""
 -    for module, training in modes:
 -        module.training = training
@@ -667,9 +704,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_mode_for_all",
         fails=("evaluate/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""All modules are in the mode of the whole model afterwards. A module may have a mode of its own:
-        a fine-tuning run that keeps a BatchNorm in evaluation mode loses that in the first evaluation.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""All modules have the mode of the whole model after the call. A module may have a mode of its own:
+        in fine-tuning, a BatchNorm often stays in evaluation mode. Store the mode of each of model.modules(), and
+        restore it.""",
         change="""
 -    for module, training in modes:
 -        module.training = training
@@ -679,9 +717,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "everything_unfrozen",
         fails=("evaluate/grad-mode",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""All weights ask for gradients afterwards, those of frozen layers too: a fine-tuning run then
-        trains what it meant to leave alone. no_grad() keeps nothing and touches no weight.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""All weights have requires_grad=True after the call, those of frozen layers too. A fine-tuning run
+        would then train layers that should stay frozen. torch.no_grad() needs no change to requires_grad.""",
         change="""
      model.eval()
 +    model.requires_grad_(False)
@@ -694,9 +732,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "grad_off_for_good",
         fails=("evaluate/grad-mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Gradients are off afterwards, for the whole program. Every later backward() fails, far from
-        here. no_grad() as a context puts back what it found.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Gradients are off after the call, for the whole program, so every later backward() fails. Use
+        torch.no_grad() in a with statement: at its end the setting is as before.""",
         change="""
      model.eval()
 +    torch.set_grad_enabled(False)
@@ -705,9 +743,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "gradients_switched_on",
         fails=("evaluate/grad-mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Gradients are on afterwards, whatever they were before. Someone who evaluates inside a no_grad()
-        block builds graphs from there on. no_grad() as a context puts back what it found.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Gradients are on after the call, although they were off before. Code inside a no_grad() block
+        that calls evaluate would then build graphs. Use torch.no_grad() in a with statement: at its end the setting is
+        as before.""",
         change="""
 -    for module, training in modes:
 +    torch.set_grad_enabled(True)
@@ -717,9 +756,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "weights_frozen_for_good",
         fails=("evaluate/grad-mode",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""No weight asks for a gradient afterwards. Training stops at the next backward(), far from here.
-        no_grad() keeps nothing for a block of code, and puts back what it found.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""All weights have requires_grad=False after the call, so the next training step fails in
+        backward() or trains nothing. torch.no_grad() turns gradients off for a block of code and needs no change to
+        requires_grad.""",
         change="""
      model.eval()
 +    model.requires_grad_(False)
@@ -728,9 +768,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "gradients_cleared",
         fails=("evaluate/undisturbed",),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradients are cleared. Evaluation makes none, so there is nothing to clear; a run that
-        accumulates over several batches loses those it had so far.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The gradients are cleared by the evaluation. Evaluation creates none, so there is nothing to
+        clear. A run that accumulates gradients over several batches loses the gradients that it had so far.""",
         change="""
      model.eval()
 +    model.zero_grad()
@@ -739,9 +779,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "seeded_to_evaluate",
         fails=("evaluate/undisturbed",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The random generator is in another state afterwards. With dropout off, evaluation draws no
-        random number and needs no seed. A run that seeds the generator in every evaluation draws the same dropout masks
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The random generator has another state after the call. Dropout is off in an evaluation, so it
+        needs no random numbers and no seed. If every evaluation sets a seed, training draws the same dropout masks
         after each of them.""",
         change="""
      model.eval()
@@ -752,11 +792,23 @@ KNOWN_WRONG = (
         "batches_overwritten",
         fails=("evaluate/undisturbed",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The batches are changed in place. They belong to the caller: the second evaluation of the same
-        list sees other targets, and its losses differ from the first.""",
+        explanation="""The batches are changed in place. They belong to the caller: a second evaluation of the same list
+        would see other targets and return other losses. Make a new tensor instead.""",
         change="""
              tokens = tokens + (y != -100).sum(dim=0)
 +            y[y == -100] = 0
+""",
+    ),
+    KnownWrong(
+        "summed_in_bf16",
+        fails=("evaluate/half",),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""The losses of a model in bf16 are added up in bf16, which has 8 bits of precision. Once the sum
+        is a few hundred times as large as a loss, adding that loss changes nothing, so later batches are lost. Add up
+        in float32 or float64.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
++            totals = totals + losses.sum(dim=0)
 """,
     ),
     KnownWrong(
@@ -767,9 +819,9 @@ KNOWN_WRONG = (
             "learning_rate/no-warm-up",
         ),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The usual two slips at once. The first rate is 0, as from step / warmup_steps, so the first step
-        does nothing: with steps counted from 0, use step + 1. And after the last step the rate rises again along the
-        cosine, because the progress is not limited to 1.""",
+        explanation="""The schedule has two mistakes. The rate of step 0 is 0, so the first step changes nothing: use
+        step + 1, because steps are counted from 0. After step `total_steps` the rate rises again, because the cosine's
+        progress is not limited to 1.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
@@ -784,9 +836,9 @@ KNOWN_WRONG = (
             "learning_rate/no-warm-up",
         ),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The rate of step 0 is 0, and each rate of the warm-up is that of the step before, as from step /
-        warmup_steps: the first forward and backward pass are for nothing, and the warm-up ends below the peak. With
-        steps counted from 0, use step + 1.""",
+        explanation="""The rate of step 0 is 0, and each later rate of the warm-up is that of the step before, as with
+        step / warmup_steps. The first step changes nothing, and the warm-up ends below the peak. Use step + 1, because
+        steps are counted from 0.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 +        return peak * step / warmup_steps
@@ -800,8 +852,8 @@ KNOWN_WRONG = (
             "learning_rate/after",
         ),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The rate is a tensor, where the contract asks for a Python float. Optimizers accept a tensor as
-        their rate only in some settings, and json cannot write it into a log. math.cos returns floats.""",
+        explanation="""The rate is a tensor; the contract asks for a Python float. Some optimizer settings reject a
+        tensor as learning rate, and json cannot write it into a log. math.cos returns a float.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 +        return torch.tensor(peak * (step + 1) / warmup_steps)
@@ -816,9 +868,10 @@ KNOWN_WRONG = (
             "learning_rate/warm-up",
             "learning_rate/cosine",
         ),
-        read="handbook/learning-rate-and-schedules.md#one-step-of-the-schedule-one-update",
+        read="handbook/learning-rate-and-schedules.md#one-scheduler-step-per-update",
         explanation="""The rate depends on how often the function was called, not on `step`. A resumed run, a plot of
-        the schedule or a second call for the same step then gets another step's rate.""",
+        the schedule, or a second call for one step then gets a wrong rate. Compute the rate from the arguments
+        alone.""",
         definitions="""
 CALLS = iter(range(10**9))
 
@@ -837,9 +890,10 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
             "learning_rate/warm-up",
             "learning_rate/no-warm-up",
         ),
-        read="handbook/learning-rate-and-schedules.md#three-conventions-one-name",
-        explanation="""The warm-up rises by peak / (warmup_steps + 1) per step, so its last step is below the peak.
-        Some programs do so; here the last of the `warmup_steps` steps has the peak.""",
+        read="handbook/learning-rate-and-schedules.md#three-conventions-of-linear-warm-up",
+        explanation="""The warm-up rises by peak / (warmup_steps + 1) per step, so its last step is below the peak. Some
+        programs do that; in this exercise the last of the `warmup_steps` steps has the peak. Divide by
+        warmup_steps.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 +        return peak * (step + 1) / (warmup_steps + 1)
@@ -850,7 +904,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         fails=("learning_rate/warm-up",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
         explanation="""The warm-up starts at the floor and rises by (peak - floor) / warmup_steps per step. The floor
-        belongs to the cosine's end; the warm-up rises from 0 in equal parts of the peak.""",
+        applies only to the end of the cosine. The warm-up rises from 0 by peak / warmup_steps per step.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 +        return floor + (peak - floor) * (step + 1) / warmup_steps
@@ -860,8 +914,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "cosine_from_step_zero",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The cosine's progress is counted from step 0, not from the end of the warm-up. The rate jumps
-        down where the two pieces meet: the first step after the warm-up is already on the way down.""",
+        explanation="""The cosine's progress is counted from step 0, not from the end of the warm-up. At step
+        `warmup_steps` the rate is therefore below the peak. The progress is 0 at step `warmup_steps`.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = min(1.0, step / total_steps)
@@ -872,7 +926,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
         explanation="""Step `warmup_steps` still follows the warm-up's formula, so its rate is above the peak by peak /
-        warmup_steps. The warm-up's last step is warmup_steps - 1: < and <= are mixed up.""",
+        warmup_steps. The last step of the warm-up is warmup_steps - 1: compare with <, not <=.""",
         change="""
 -    if step < warmup_steps:
 +    if step <= warmup_steps:
@@ -882,8 +936,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "floor_on_top",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The floor is added on top of the peak: the cosine starts at peak + floor. It falls from the peak
-        to the floor, so its height is peak - floor.""",
+        explanation="""The cosine starts at peak + floor. It falls from the peak to the floor, so its height is peak -
+        floor, not peak.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return floor + peak * 0.5 * (1 + math.cos(math.pi * progress))
@@ -893,8 +947,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "quarter_of_a_cosine",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The rate follows a quarter of a cosine: it falls faster and faster and meets the floor at its
-        steepest. The schedule is half a period, 0.5 * (1 + cos(pi * progress)), flat at both ends.""",
+        explanation="""The rate follows a quarter of a cosine's period, so it falls fastest where it reaches the floor.
+        The schedule is half a period, 0.5 * (1 + cos(pi * progress)), which is flat at both ends.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return floor + (peak - floor) * math.cos(math.pi / 2 * progress)
@@ -915,8 +969,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "cosine_too_long",
         fails=("learning_rate/cosine", "learning_rate/after"),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The cosine takes total_steps steps, counted from the end of the warm-up, so it ends warmup_steps
-        steps too late. Divide by total_steps - warmup_steps.""",
+        explanation="""The cosine takes total_steps steps from the end of the warm-up, so it ends warmup_steps steps too
+        late. Divide by total_steps - warmup_steps.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = min(1.0, (step - warmup_steps) / total_steps)
@@ -926,8 +980,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "pi_forgotten",
         fails=("learning_rate/cosine", "learning_rate/after"),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The cosine gets the progress from 0 to 1 as its angle, so the rate hardly falls. It falls from 1
-        to -1 over angles from 0 to pi.""",
+        explanation="""The cosine's angle runs only from 0 to 1, so the rate falls little and does not reach the floor.
+        The cosine falls from 1 to -1 over angles from 0 to pi: multiply the progress by pi.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return floor + (peak - floor) * 0.5 * (1 + math.cos(progress))
@@ -937,8 +991,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "floor_as_a_share",
         fails=("learning_rate/cosine", "learning_rate/after"),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The floor is taken for a share of the peak: the cosine ends at floor * peak. `floor` is a rate,
-        like `peak`.""",
+        explanation="""The floor is used as a share of the peak: the cosine ends at floor * peak. `floor` is a learning
+        rate, like `peak`: end at floor.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return peak * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * progress)))
@@ -948,8 +1002,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "floor_as_a_limit",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The rate falls along a cosine to 0 that is cut off at the floor. It reaches the floor early and
-        stays there, instead of ending there: the whole curve lies below the one that was asked for.""",
+        explanation="""The rate follows a cosine from peak to 0, but never goes below the floor. It reaches the floor
+        too early, and every rate between the two ends is too low. Let the cosine fall from peak to floor instead.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return max(floor, peak * 0.5 * (1 + math.cos(math.pi * progress)))
@@ -959,8 +1013,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "floor_forgotten",
         fails=("learning_rate/cosine", "learning_rate/after"),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The cosine falls to 0 instead of to the floor. The last steps then hardly move the weights, and
-        at a rate of 0 they do not move at all.""",
+        explanation="""The cosine falls to 0 instead of to the floor. The last steps then hardly change the weights, and
+        a step with rate 0 changes nothing.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return peak * 0.5 * (1 + math.cos(math.pi * progress))
@@ -970,8 +1024,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "linear_decay",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The rate falls along a straight line. A cosine stays near the peak at first and near the floor
-        at last; the line does neither.""",
+        explanation="""The rate falls along a straight line. The contract asks for a cosine, which stays near the peak
+        at the beginning and near the floor at the end.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return peak + (floor - peak) * progress
@@ -981,8 +1035,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "cosine_one_step_ahead",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The cosine is one step ahead: each of its rates is that of the next step. It begins below the
-        peak; at step `warmup_steps` the progress is 0, not one step's share.""",
+        explanation="""The cosine is one step ahead: each rate is that of the next step, so the cosine begins below the
+        peak. The progress at step `warmup_steps` is 0.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = min(1.0, (step + 1 - warmup_steps) / (total_steps - warmup_steps))
@@ -992,8 +1046,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "cosine_runs_on",
         fails=("learning_rate/after",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""After the last step the rate rises again along the cosine: the progress is not limited to 1. A
-        run that is prolonged then trains at a rising rate.""",
+        explanation="""The rate rises again after step `total_steps`, because the cosine's progress is not limited to 1.
+        A run that is continued would then train at a rising rate. Limit the progress to 1.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = (step - warmup_steps) / (total_steps - warmup_steps)
@@ -1003,7 +1057,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "zero_after_the_end",
         fails=("learning_rate/after",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""The rate is 0 after step `total_steps`. A run that is prolonged then learns nothing; every later
+        explanation="""The rate is 0 after step `total_steps`, so a run that is continued learns nothing. Every later
         step has the floor.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
@@ -1016,8 +1070,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "divides_by_no_warm_up",
         fails=("learning_rate/no-warm-up",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
-        explanation="""A warm-up of 0 steps divides by zero. Without a warm-up no step is in it: ask whether the step
-        is in the warm-up before dividing by its length.""",
+        explanation="""A warm-up of 0 steps makes the function divide by 0. No step is then in the warm-up. Check
+        whether the step is in the warm-up before you divide by warmup_steps.""",
         definitions="""
 def learning_rate(step, peak, warmup_steps, total_steps, floor):
     warmup = peak * (step + 1) / warmup_steps
@@ -1028,9 +1082,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "no_weight_decay",
         fails=("overfit_one_batch/losses",),
-        read="handbook/training-loop.md#what-a-step-holds-and-when",
-        explanation="""Nothing pulls the weights toward 0. AdamW does in each step, by lr * weight_decay, which is 0.01
-        unless told otherwise; Adam does not, nor does an AdamW with weight_decay=0.""",
+        read="handbook/training-loop.md#memory-during-a-step",
+        explanation="""The weights do not decay. AdamW reduces each weight in each step by lr * weight_decay times the
+        weight, and its default weight_decay is 0.01. Adam does not, and neither does AdamW with weight_decay=0.""",
         change="""
 -    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 +    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
@@ -1039,9 +1093,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "optimizer_every_step",
         fails=("overfit_one_batch/losses",),
-        read="handbook/training-loop.md#what-a-step-holds-and-when",
-        explanation="""AdamW starts with empty averages in every step, as a new one does. Each step then moves each
-        weight by about the full rate, and the run never settles.""",
+        read="handbook/training-loop.md#memory-during-a-step",
+        explanation="""AdamW starts with empty averages in every step, as a new optimizer does. Each step then moves
+        each weight by about the full rate, so the loss does not settle. Create one optimizer before the loop.""",
         change="""
 -    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 @@
@@ -1052,9 +1106,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "graphs_in_the_list",
         fails=("overfit_one_batch/losses",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""The list holds tensors, where the contract asks for Python floats. A loss with its graph keeps
-        that graph in memory for as long as the list lives: one graph per step. loss.item() is the number alone.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""The list holds tensors; the contract asks for Python floats. A tensor with a graph keeps that
+        graph in memory as long as the list exists: one graph per step. Append loss.item().""",
         change="""
 -    losses: list[float] = []
 +    losses: list[Tensor] = []
@@ -1068,9 +1122,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "last_loss_dropped",
         fails=("overfit_one_batch/losses",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The last loss is missing from the list: the first one below the target. There is one loss per
-        step, that of the last step included.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The first loss below the target is missing from the list. The list has one loss per step, that of
+        the last step included.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 -        loss, _ = train_step(model, optimizer, x, y, math.inf)
@@ -1085,9 +1139,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "gradients_add_up",
         fails=("overfit_one_batch/losses",),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradients of earlier steps are counted: backward() adds to p.grad, and nothing clears it
-        between the steps. The first update is right and every later one is not.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""Gradients of earlier steps are part of the update: backward() adds to p.grad, and nothing clears
+        it between the steps. The first update is right and every later one is wrong.""",
         change="""
 -        loss, _ = train_step(model, optimizer, x, y, math.inf)
 -        losses.append(loss)
@@ -1101,8 +1155,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "rate_ignored",
         fails=("overfit_one_batch/losses", "overfit_one_batch/gives-up"),
         read="handbook/optimizers.md#choosing-an-optimizer",
-        explanation="""The argument `lr` is not used: the optimizer has its own rate, which is 0.001 for AdamW unless
-        told otherwise. With lr=0 the weights must not move.""",
+        explanation="""`lr` has no effect: the optimizer uses its default learning rate, which is 0.001 for AdamW. With
+        lr=0 the weights must not move. Pass lr to the optimizer.""",
         change="""
 -    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 +    optimizer = torch.optim.AdamW(model.parameters())
@@ -1112,8 +1166,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "overfit_while_clipping",
         fails=("overfit_one_batch/losses",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The gradient is clipped to a norm of 1. AdamW nearly cancels a factor that is the same in every
-        step, so the run looks right, but the losses are those of another run: max_norm=math.inf clips nothing.""",
+        explanation="""The gradient is clipped. AdamW nearly cancels a factor that is the same in every step, so the
+        losses look similar, but they differ from the expected ones. Pass max_norm=math.inf, which clips nothing.""",
         change="""
 -        loss, _ = train_step(model, optimizer, x, y, math.inf)
 +        loss, _ = train_step(model, optimizer, x, y, 1.0)
@@ -1123,8 +1177,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "plain_sgd",
         fails=("overfit_one_batch/losses",),
         read="handbook/optimizers.md#choosing-an-optimizer",
-        explanation="""The optimizer is SGD, which multiplies the gradient by the rate and remembers nothing. The
-        contract asks for AdamW, whose steps are about as long as the rate whatever the gradient's size.""",
+        explanation="""The optimizer is SGD, which multiplies the gradient by the rate. The contract asks for AdamW,
+        whose steps are about as long as the rate for gradients of any size.""",
         change="""
 -    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 +    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
@@ -1134,8 +1188,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "norms_do_not_decay",
         fails=("overfit_one_batch/losses",),
         read="handbook/optimizers.md#which-weights-decay",
-        explanation="""Vectors, such as the weights of norms, do not decay. Many recipes do so; the contract asks for
-        one AdamW with its other settings as they are, which decays every parameter by lr * 0.01 per step.""",
+        explanation="""Vectors, such as the weights of norms, do not decay. Many recipes do that, but the contract asks
+        for one AdamW with default settings, which decays every parameter by lr * 0.01 of its value per step.""",
         change="""
 -    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 +    vectors = [p for p in model.parameters() if p.dim() < 2]
@@ -1146,9 +1200,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "stops_before_the_update",
         fails=("overfit_one_batch/stops",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The update of the last loss is missing: the loss is in the list, but the weights are those of
-        the step before. A count of updates by the number of losses is then off by one.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The update for the last loss is missing: the loss is in the list, but the weights are those
+        before its step. The number of updates is then one less than the number of losses. Stop after the update.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 -        loss, _ = train_step(model, optimizer, x, y, math.inf)
@@ -1166,9 +1220,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "copy_trained",
         fails=("overfit_one_batch/stops",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The losses are right, and the caller's model has the weights that it had before: a copy was
-        trained. The contract asks for training in place.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The losses are right, but the caller's model has its old weights, as when a copy was trained. The
+        contract asks to train the given model in place.""",
         change="""
 +    import copy
 +
@@ -1179,9 +1233,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "one_step_after_the_target",
         fails=("overfit_one_batch/stops", "overfit_one_batch/below"),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""One more step is taken after the first loss below the target. The loss that ends the loop is
-        compared one step late: compare it right after its own step.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""One more step is taken after the first loss below the target. Compare each loss with the target
+        right after its own step.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while len(losses) < max_steps and (len(losses) < 2 or losses[-2] >= target):
@@ -1190,9 +1244,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "target_ignored",
         fails=("overfit_one_batch/stops", "overfit_one_batch/below"),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""All max_steps are taken, whatever the loss. A test that could be over in a second takes its
-        whole budget.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The function takes max_steps steps even when the loss is below the target. A test that could end
+        in a second then runs to its limit. Stop after the first loss below the target.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    for _ in range(max_steps):
@@ -1201,9 +1255,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "stops_at_the_target",
         fails=("overfit_one_batch/below",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""A loss that equals the target ends the loop. The contract says below: with >= and > mixed up,
-        the loop stops one step early whenever the two are equal.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""A loss that equals the target ends the loop. The contract asks for a loss below the target: stop
+        at loss < target, not at <=.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while len(losses) < max_steps and (not losses or losses[-1] > target):
@@ -1212,9 +1266,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "one_step_at_least",
         fails=("overfit_one_batch/gives-up",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""At least one step is taken, even with max_steps=0. A loop that may have nothing to do compares
-        before it takes its first step.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The function takes one step even with max_steps=0. Compare the number of steps with max_steps
+        before the first step.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while True:
@@ -1227,9 +1281,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "one_step_too_many",
         fails=("overfit_one_batch/gives-up",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The loop takes max_steps + 1 steps. The limit is compared with the number of steps before the
-        present one is counted, or with <= where < was meant.""",
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The function takes max_steps + 1 steps, as when the number of steps is compared before the
+        current step is counted, or with <= instead of <.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while len(losses) <= max_steps and (not losses or losses[-1] >= target):
@@ -1238,9 +1292,10 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "overfits_in_eval_mode",
         fails=("overfit_one_batch/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model trains in evaluation mode, and is left there. The test then runs without the dropout
-        that the real run has, and a run that goes on with this model trains without it too.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model trains in evaluation mode and stays in it. The test then runs without dropout, which
+        the real run has, and a run that goes on with this model has no dropout either. Train the model in the mode it
+        has.""",
         change="""
 +    model.eval()
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -1249,9 +1304,10 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "overfits_in_training_mode",
         fails=("overfit_one_batch/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model trains in training mode, whatever mode it is in, and is left there. The mode is for
-        the caller to choose: someone who wants to see a loss fall without the noise of dropout turned it off.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model trains in training mode although the caller had it in evaluation mode, and it stays in
+        training mode. A caller may have turned dropout off to see the loss fall without its noise. Train the model in
+        the mode it has.""",
         change="""
 +    model.train()
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -1260,9 +1316,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "kept_in_memory",
         fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The state is not in the file: it is in a variable of the program, which is gone when the process
-        ends. A run that resumes in another process finds an empty file.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The state is not in the file but in a variable of the program, which is lost when the process
+        ends. A run that resumes in another process finds nothing to load. Write all of the state into the file.""",
         definitions="""
 import copy
 
@@ -1285,9 +1341,10 @@ def load_checkpoint(path, model, optimizer):
     KnownWrong(
         "name_changed",
         fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The file is not at `path`: saving and loading change the name, as with_suffix() does. The caller
-        chooses the whole name, and finds no file there.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""save_checkpoint leaves no file at `path`. The file has another name, for example with another
+        suffix, or it is in another folder, or it is not written. The caller chooses the whole name and expects the file
+        there: pass `path` itself to torch.save, and to torch.load in load_checkpoint.""",
         change="""
 -    torch.save(state, path)
 +    torch.save(state, path.with_suffix(".pt"))
@@ -1297,11 +1354,27 @@ def load_checkpoint(path, model, optimizer):
 """,
     ),
     KnownWrong(
+        "fixed_name",
+        fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""`path` has no effect: the name of the file is fixed in the code. A second run in the same folder
+        then overwrites the first run's checkpoint, and a file that was renamed is not found. Pass `path` to torch.save
+        and torch.load.""",
+        change="""
+-    torch.save(state, path)
++    torch.save(state, "checkpoint.pt")
+@@
+-    state = torch.load(path, weights_only=True)
++    state = torch.load("checkpoint.pt", weights_only=True)
+""",
+    ),
+    KnownWrong(
         "opens_anything",
         fails=("checkpoint/file",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""A file of any content is opened, as with weights_only=False. A pickle is a program: opening one
-        that somebody else wrote runs whatever it names. A checkpoint needs none of that.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""load_checkpoint opens files with any content, as with weights_only=False. A pickle can run any
+        function when it is opened, so a file from somebody else can run their code. Use weights_only=True: a checkpoint
+        needs only tensors and plain values.""",
         change="""
 -    state = torch.load(path, weights_only=True)
 +    state = torch.load(path, weights_only=False)
@@ -1310,10 +1383,10 @@ def load_checkpoint(path, model, optimizer):
     KnownWrong(
         "whole_objects_pickled",
         fails=("checkpoint/file",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""Whole objects are in the file, such as the model and not its state_dict(). Such a file is a
-        program: opening it runs whatever it names, so weights_only=True refuses it, and it breaks when the class moves
-        or changes.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The file holds whole objects, such as the model instead of its state_dict(). Opening a pickled
+        object can run code, so weights_only=True refuses the file. It also cannot be opened after its class is moved or
+        changed. Save state_dict().""",
         change="""
 -    state = torch.load(path, weights_only=True)
 -    model.load_state_dict(state["model"])
@@ -1331,9 +1404,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "one_step_further",
         fails=("checkpoint/step",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""What comes back is step + 1. `step` steps have been taken, so with steps counted from 0 the next
-        one is number `step`: a run resumed at step + 1 skips a batch.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""load_checkpoint returns step + 1. With steps counted from 0 and `step` steps taken, the next step
+        is number `step`: a run that resumes at step + 1 skips a batch. Return the saved step.""",
         change="""
 -    return int(state["step"])
 +    return state["step"] + 1
@@ -1342,9 +1415,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "second_file",
         fails=("checkpoint/step", "checkpoint/weights"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""A part of the state is in a second file beside the checkpoint. Somebody who copies, renames or
-        downloads the checkpoint leaves that part behind, and the run cannot be resumed from what is left.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""Part of the state is in a second file beside the checkpoint. When the checkpoint is copied,
+        renamed or downloaded, that file stays behind, and the run cannot be resumed. Write everything into one
+        file.""",
         change="""
 -        "rng": torch.get_rng_state(),
      }
@@ -1357,9 +1431,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "never_overwrites",
         fails=("checkpoint/step", "checkpoint/weights"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""A file that is there stays as it is: the state that comes back is that of the first checkpoint at
-        this path. A run that saves under one name then goes back to its beginning.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""A file that already exists at `path` is not replaced, so loading returns the first checkpoint
+        saved there. A run that saves under one name then goes back to its beginning. Replace the file.""",
         change="""
 -    torch.save(state, path)
 +    if not path.exists():
@@ -1369,10 +1443,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "buffers_forgotten",
         fails=("checkpoint/buffers",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The parameters are restored and the buffers are not. BatchNorm's averages are buffers: training
-        goes on with the right losses, but a model in evaluation mode computes with the averages of a new model.
-        state_dict() holds both.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The parameters are restored and the buffers are not. BatchNorm's averages are buffers: the
+        training losses are right, but in evaluation mode the model uses the averages of a new model. Save
+        model.state_dict(), which holds both.""",
         change="""
 -        "model": model.state_dict(),
 +        "model": dict(model.named_parameters()),
@@ -1384,10 +1458,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "optimizer_starts_anew",
         fails=("checkpoint/optimizer",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The optimizer's state is not in the checkpoint, or not put back. The first loss after loading is
-        right, because it depends on the weights alone; then the optimizer starts with empty averages and its own
-        settings, and the run becomes another run.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The optimizer's state is not saved, or not restored. The first loss after loading is right,
+        because it depends on the weights alone. After that the optimizer has empty averages and its own settings, so
+        the losses differ from those of the uninterrupted run.""",
         change="""
 -        "optimizer": optimizer.state_dict(),
 @@
@@ -1397,9 +1471,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "settings_not_saved",
         fails=("checkpoint/optimizer",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The optimizer's averages are restored and its settings are not. They are part of the run too: a
-        schedule moves the rate, so the run goes on at the rate that the new optimizer was made with.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The optimizer's averages are restored and its settings are not. A schedule changes the learning
+        rate, so the run would go on at the rate with which the new optimizer was created. Save all of
+        optimizer.state_dict().""",
         change="""
 -    optimizer.load_state_dict(state["optimizer"])
 +    optimizer.load_state_dict(optimizer.state_dict() | {"state": state["optimizer"]})
@@ -1413,9 +1488,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "rate_of_the_new_optimizer",
         fails=("checkpoint/optimizer",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The optimizer's state is restored, except that the learning rate is that of the new optimizer. A
-        schedule moves the rate, so the run goes on at another rate than it had.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The optimizer's state is restored, except for the learning rate. A schedule changes the rate, so
+        the run would go on at the rate with which the new optimizer was created.""",
         change="""
 -    optimizer.load_state_dict(state["optimizer"])
 +    rates = [group["lr"] for group in optimizer.param_groups]
@@ -1427,10 +1502,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "weights_only",
         fails=("checkpoint/optimizer",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The checkpoint is the weights and the step's number: it can be served, and not resumed. The
-        optimizer starts with empty averages, and dropout draws other masks: this is another run. The four things are
-        weights with their buffers, optimizer, random state and step.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The checkpoint restores only the weights and the step. After loading, the optimizer has empty
+        averages and dropout draws other masks, so the losses differ from those of the uninterrupted run. Save four
+        things: model, optimizer, random state and step.""",
         change="""
 -        "optimizer": optimizer.state_dict(),
          "step": step,
@@ -1445,10 +1520,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "random_state_forgotten",
         fails=("checkpoint/random",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The state of the random generator is not saved, or not put back. A model with dropout draws
-        other masks after loading, so its losses differ from the first step on, although weights and optimizer are
-        right.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The state of the random generator is not saved, or not restored. A model with dropout draws other
+        masks after loading, so its losses differ from the first step on, although weights and optimizer are right.""",
         change="""
 -        "rng": torch.get_rng_state(),
 @@
@@ -1460,10 +1534,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "seed_instead_of_state",
         fails=("checkpoint/random",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The generator starts again at the seed of the run. The seed says where the generator began, not
-        how many numbers have been drawn since: the masks of the first steps are drawn a second time. Save
-        torch.get_rng_state().""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The generator starts again from the run's seed. The seed does not say how many numbers have been
+        drawn since, so the dropout masks of the first steps come again. Save torch.get_rng_state() and restore it.""",
         change="""
 -        "rng": torch.get_rng_state(),
 +        "rng": torch.initial_seed(),
@@ -1475,9 +1548,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "reseeds_instead",
         fails=("checkpoint/random", "checkpoint/undisturbed"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The generator is seeded on saving and on loading, instead of being saved. Saving then changes
-        the run that saves: it draws other masks than if it had not saved.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The generator is seeded on saving and on loading, and its state is not saved. Saving then changes
+        the run that saves: it draws other dropout masks than without saving. Save torch.get_rng_state() and restore
+        it.""",
         change="""
 +    torch.manual_seed(step)
      state = {
@@ -1493,10 +1567,10 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "backup_left_behind",
         fails=("checkpoint/one-file",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""Saving leaves another file beside the checkpoint: a temporary file, or a copy of the earlier
-        checkpoint. A run that saves every hour fills the disk with them. Rename a temporary file over `path`, and
-        remove what is left when saving fails.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""Saving leaves another file beside the checkpoint, such as a temporary file or a copy of the
+        earlier checkpoint. A run that saves every hour fills the disk with such files. Rename a temporary file to
+        `path`, and remove it when saving fails.""",
         change="""
 -    torch.save(state, path)
 +    torch.save(state, path)
@@ -1506,9 +1580,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "checkpoint_consumed",
         fails=("checkpoint/one-file",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""Loading removes or changes the file. A run that fails soon after it was resumed has then no
-        checkpoint to start from.""",
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""Loading removes the file, changes it, or adds another file. If the run fails soon after it was
+        resumed, it may have no checkpoint to start from. Only read the file.""",
         change="""
      state = torch.load(path, weights_only=True)
 +    path.unlink()
@@ -1517,20 +1591,45 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "saved_in_evaluation_mode",
         fails=("checkpoint/undisturbed",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Saving leaves the model in evaluation mode. Training goes on without its dropout from there, and
-        no error says so. state_dict() is the same in both modes.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Every module is in evaluation mode after saving. A run that trains then goes on without dropout,
+        and torch raises no error. Saving needs no change of mode: state_dict() is the same in both.""",
         change="""
      }
 +    model.eval()
 """,
     ),
     KnownWrong(
+        "saved_then_trained",
+        fails=("checkpoint/undisturbed",),
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Every module is in training mode after saving, whatever mode it had. A BatchNorm that fine-tuning
+        keeps in evaluation mode then changes its averages. Saving needs no change of mode: state_dict() is the same in
+        both.""",
+        change="""
+     torch.save(state, path)
++    model.train()
+""",
+    ),
+    KnownWrong(
+        "loaded_in_training_mode",
+        fails=("checkpoint/undisturbed",),
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Every module is in training mode after loading, whatever mode it had. A model that is loaded for
+        an evaluation then runs with dropout, and torch raises no error. Leave the mode as it is: the caller sets
+        it.""",
+        change="""
+     model.load_state_dict(state["model"])
++    model.train()
+""",
+    ),
+    KnownWrong(
         "loaded_in_evaluation_mode",
         fails=("checkpoint/undisturbed",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Loading leaves the model in evaluation mode. The run then goes on without its dropout, and
-        BatchNorm's averages no longer move. No error says so.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""Every module is in evaluation mode after loading, whatever mode it had. A run that trains then
+        goes on without dropout, and BatchNorm's averages no longer change; torch raises no error. Leave the mode as it
+        is.""",
         change="""
      model.load_state_dict(state["model"])
 +    model.eval()
@@ -1539,9 +1638,9 @@ def save_checkpoint(path, model, optimizer, step):
     KnownWrong(
         "clears_to_save",
         fails=("checkpoint/undisturbed",),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""Saving clears the gradients. They are in no state_dict() anyway, and a run that accumulates over
-        several batches loses those it had so far.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""Saving clears the gradients. A run that accumulates gradients over several batches loses the
+        gradients that it had so far. state_dict() holds no gradients, so there is nothing to clear.""",
         change="""
 +    optimizer.zero_grad()
      state = {

@@ -6,10 +6,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "normal_numbers_only",
         fails=("share_lost/fp16",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Every number below the smallest normal number, 6.1e-5 in fp16, is counted as lost. Below it are
-        the subnormal numbers, down to 2**-24: they lose digits one by one and are not 0. A number is lost if it is 0
-        after it was stored.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""Every number below the smallest normal number, 6.1e-5 in fp16, is counted as lost. The subnormal
+        numbers below it, down to 2**-24 in fp16, have fewer digits but are not 0. Count a number as lost if it is 0
+        after storing.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero.double() * scale).abs() < torch.finfo(dtype).smallest_normal).sum())
@@ -18,10 +18,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "below_the_smallest_number",
         fails=("share_lost/fp16",),
-        read="handbook/precision.md#the-bottom-of-the-range",
+        read="handbook/precision.md#underflow-and-loss-scaling",
         explanation="""Every number below the smallest 16-bit number, 2**-24 in fp16, is counted as lost. Storing rounds
-        to the nearest number: above half of that smallest number it rounds up to it, not down to 0. A number is lost if
-        it is 0 after it was stored.""",
+        to the nearest number, so a number above half of 2**-24 is rounded up, not to 0. Count a number as lost if it is
+        0 after storing.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).abs() < 2.0**-24).sum())
@@ -31,7 +31,7 @@ KNOWN_WRONG = (
         "a_percentage",
         fails=("share_lost/fp16",),
         read="labs/lab-03-amp.md#share_lost",
-        explanation="""The result is a percentage, 100 times the share. The share of all gradients is 1.0.""",
+        explanation="""The result is a percentage, 100 times the share. The share is between 0.0 and 1.0.""",
         change="""
 -    return lost / there if there else 0.0
 +    return 100 * lost / there if there else 0.0
@@ -41,8 +41,8 @@ KNOWN_WRONG = (
         "positive_numbers_only",
         fails=("share_lost/fp16",),
         read="labs/lab-03-amp.md#share_lost",
-        explanation="""Negative gradients are missing from the counts. Half of all gradients are negative, and become 0
-        as the positive ones do.""",
+        explanation="""Negative gradients are missing from the counts. About half of all gradients are negative, and a
+        format rounds them to 0 like positive ones.""",
         change="""
 -        nonzero = gradient[gradient != 0]
 +        nonzero = gradient[gradient > 0]
@@ -52,7 +52,8 @@ KNOWN_WRONG = (
         "kept_share_returned",
         fails=("share_lost/fp16",),
         read="labs/lab-03-amp.md#share_lost",
-        explanation="""The result is the share of the gradients that are kept: 1 minus the share that becomes 0.""",
+        explanation="""The result is the share of the gradients that are kept. Return the share that becomes 0: 1 minus
+        that.""",
         change="""
 -    return lost / there if there else 0.0
 +    return 1 - lost / there if there else 0.0
@@ -61,9 +62,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "rounded_is_lost",
         fails=("share_lost/fp16",),
-        read="handbook/precision.md#the-bottom-of-the-range",
+        read="handbook/precision.md#underflow-and-loss-scaling",
         explanation="""Every number that storing changes is counted as lost. Nearly every number is rounded when it is
-        stored in 16 bits; lost are those that are 0 afterwards.""",
+        stored in 16 bits. Count a number as lost only if it is 0 after storing.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).to(dtype).to(nonzero.dtype) != nonzero * scale).sum())
@@ -72,9 +73,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "zeros_below_the_line",
         fails=("share_lost/zeros",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Numbers that are 0 before are not counted as lost, but they are counted in the total, so the
-        share is too small. The more rows of the embedding the batch leaves out, the better the format seems to be.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""Numbers that were 0 before are not counted as lost, but they are in the total, so the share is
+        too small. In an embedding's gradient, every token that is not in the batch adds a row of zeros. Leave zeros out
+        of both counts.""",
         change="""
 -        nonzero = gradient[gradient != 0]
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
@@ -86,10 +88,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "zeros_counted",
         fails=("share_lost/zeros",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Numbers that are 0 before are counted, both as lost and in the total. An embedding has a row of
-        zeros for every token that is not in the batch, so this share depends on the vocabulary more than on the
-        format.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""Numbers that were 0 before are in both counts. In an embedding's gradient, every token that is
+        not in the batch adds a row of zeros, so the share depends more on the vocabulary than on the format. Leave
+        zeros out.""",
         change="""
 -        nonzero = gradient[gradient != 0]
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
@@ -101,9 +103,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "mean_of_the_tensors_shares",
         fails=("share_lost/tensors",),
-        read="handbook/precision.md#the-bottom-of-the-range",
+        read="handbook/precision.md#underflow-and-loss-scaling",
         explanation="""The result is the mean of the tensors' shares. A norm of 128 numbers then counts as much as a
-        matrix of 65,536. The share of all numbers is one count divided by another count, over all tensors.""",
+        matrix of 65,536. Count over all tensors, and divide the two counts once.""",
         definitions="""
 def share_lost(gradients, scale, dtype):
     shares = []
@@ -117,9 +119,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "every_format_is_fp16",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The share is that of fp16, whatever `dtype` says. bf16 has fp32's exponent and loses hardly
-        anything that fp32 holds; that is the whole reason why it needs no loss scale.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""The share is that of fp16 for every `dtype`. bf16 has the exponent of fp32 and loses hardly any
+        number that fp32 holds, which is why bf16 needs no loss scale. Store the numbers in `dtype`.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).half() == 0).sum())
@@ -128,10 +130,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "scaled_after_it_was_stored",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The scale acts on numbers that have been stored in 16 bits already. A number that became 0 stays
-        0 under any scale. That is why a scaler multiplies the loss, before backward, and not the gradients, after
-        it.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""The numbers are stored in 16 bits before they are multiplied by the scale. A number that became 0
+        stays 0 under any scale. Multiply first. For the same reason a scaler multiplies the loss before the backward
+        pass, not the gradients after it.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int((nonzero.to(dtype) * scale == 0).sum())
@@ -140,10 +142,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "computed_in_fp32",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""fp64 gradients are rounded to fp32 before they are scaled. fp32 ends at 1.4e-45: a smaller fp64
-        gradient becomes 0 there, although the scale would have brought it into the 16-bit format's range. Multiply each
-        gradient in its own dtype, and store the product.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""fp64 gradients are rounded to fp32 before they are scaled. fp32 ends at 1.4e-45, so a smaller
+        fp64 gradient becomes 0, although the scale could move it into the 16-bit format's range. Multiply each gradient
+        in its own dtype.""",
         change="""
 -        nonzero = gradient[gradient != 0]
 +        nonzero = gradient[gradient != 0].float()
@@ -152,9 +154,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "infinite_is_lost_too",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Numbers that become infinite are counted as lost. Those are overflows, at the top of the format's
-        range, and a scaler notices them. The share is that of the numbers that become 0, which nothing notices.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""Numbers that become infinite are counted as lost. They are overflows, which a loss scaler
+        detects. The share asks for underflows, which no check detects: count only numbers that become 0.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).to(dtype) == 0).sum() + (nonzero * scale).to(dtype).isinf().sum())
@@ -163,9 +165,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "unscaled_before_the_test",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The stored numbers are divided by the scale, in 16 bits, before they are compared with 0. That
-        division loses what the scale has saved. A scaler divides in fp32, where these numbers are not lost.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""The stored numbers are divided by the scale, in 16 bits, before they are compared with 0. The
+        division rounds small numbers to 0 again, although the scale had saved them. Compare the scaled numbers with
+        0.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).to(dtype) / scale == 0).sum())
@@ -174,9 +177,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "close_to_zero_is_lost",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
+        read="handbook/precision.md#underflow-and-loss-scaling",
         explanation="""Numbers close to 0 are counted as lost. torch.isclose and allclose accept a difference of 1e-8,
-        far above the smallest numbers of bf16, 9.2e-41. A number is lost if it is 0 exactly.""",
+        far above the smallest number of bf16, 9.2e-41. Compare with 0 exactly.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(torch.isclose((nonzero * scale).to(dtype), torch.zeros((), dtype=dtype)).sum())
@@ -185,9 +188,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "scale_ignored",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The share is the same for every scale: nothing multiplies the gradients before they are stored.
-        The scale is what brings them into the format's range.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""The share is the same for every scale. A loss scale moves small gradients into the format's
+        range: multiply the gradients by it before they are stored.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int((nonzero.to(dtype) == 0).sum())
@@ -196,9 +199,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "scale_divides",
         fails=("share_lost/scale",),
-        read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The gradients are divided by the scale, so a larger scale loses more of them. A loss scale
-        multiplies: it lifts small gradients into the format's range.""",
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""The gradients are divided by the scale, so a larger scale loses more of them. A loss scale moves
+        small gradients up into the format's range: multiply.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero / scale).to(dtype) == 0).sum())
@@ -207,9 +210,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "bf16_for_everyone",
         fails=("cast_inputs/lower",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""The casts go to bf16, whatever `low` says. With low=torch.float16 the numbers get 7 bits of
-        fraction instead of 10, and on a GPU without bf16 units a crawl instead of a speed-up.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""The casts are to bf16 for every `low`. With low=torch.float16 the numbers then have 7 fraction
+        bits instead of 10, and a GPU without bf16 units becomes slower instead of faster. Cast to `low`.""",
         change="""
 -        target = low
 +        target = torch.bfloat16
@@ -218,10 +221,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "weights_stay_fp32",
         fails=("cast_inputs/lower",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Of an operation with the policy "lower" only the first argument is cast. Under autocast the
-        *stored* weights stay fp32, but the matrix product gets 16-bit copies of all its floating-point arguments, or it
-        would be no 16-bit product.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "lower" only the first argument is cast. Under autocast the stored weights stay fp32, but a
+        matrix product gets 16-bit copies of all its floating-point arguments. Otherwise it would not run in 16
+        bits.""",
         change="""
 -    return [one.to(target) if casts(one) else one for one in args]
 +    return [one.to(target) if casts(one) and (place == 0 or target != low) else one for place, one in enumerate(args)]
@@ -230,9 +233,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "fp32_means_not_lower",
         fails=("cast_inputs/fp32",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation=""""fp32" leaves 16-bit arguments as they are. But a matrix product before has left its result in 16
-        bits: the logits of a cross-entropy arrive in bf16. "fp32" is a cast too, back up.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "fp32" 16-bit arguments stay in 16 bits. A matrix product before the operation may have
+        returned bf16, as the logits of a cross-entropy are. "fp32" casts such arguments to fp32.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args):
@@ -241,9 +244,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "widest_is_always_fp32",
         fails=("cast_inputs/widest",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation=""""widest" casts to fp32 also where no argument is fp32. If all arguments are 16-bit they stay as
-        they are: nothing would become more exact, and twice the memory would be kept for backward.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "widest" the arguments are cast to fp32 even where none of them is fp32. If all arguments are
+        16-bit, fp32 makes no result more exact, and autograd saves twice the bytes. Leave them unchanged.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "fp32" or (policy == "widest" and True):
@@ -252,9 +255,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "widest_is_lowest",
         fails=("cast_inputs/widest",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation=""""widest" casts fp32 arguments down to `low`. It is the other way round: these operations add or
-        join tensors, gain no speed from 16 bits, and would lose 16 of the fp32 tensor's 24 digits.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "widest" fp32 arguments are cast down to `low`. These operations add or join tensors: 16 bits
+        do not make them faster, and the fp32 tensor would lose most of its digits. Cast to fp32 if any argument is
+        fp32.""",
         change="""
 -    if policy == "lower":
 +    if policy in ("lower", "widest"):
@@ -266,10 +270,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "widest_is_the_first",
         fails=("cast_inputs/widest",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""For "widest" the first argument decides. With a 16-bit tensor in front, an fp32 residual stream
-        would be left or rounded to 16 bits in one addition. One fp32 argument at any place is enough to cast all of
-        them to fp32.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "widest" only the first argument decides. If it is 16-bit, the arguments are not cast to fp32
+        although a later one is fp32, such as the residual stream. One fp32 argument at any place is enough to cast all
+        arguments to fp32.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "fp32" or (policy == "widest" and args[0].dtype == torch.float32):
@@ -278,9 +282,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "widest_takes_the_first_dtype",
         fails=("cast_inputs/widest",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""For "widest" all arguments get the dtype of the first one. With a 16-bit tensor in front, fp32
-        arguments lose 13 bits or more of their 24. One fp32 argument at any place is enough to cast all of them to
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "widest" all arguments get the dtype of the first. If that one is 16-bit, fp32 arguments lose
+        at least 13 of their 24 bits of precision. One fp32 argument at any place is enough to cast all arguments to
         fp32.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
@@ -292,9 +296,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "mixed_16_bit_is_widened",
         fails=("cast_inputs/widest",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""For "widest" a bf16 and an fp16 argument become fp32, although no argument is fp32. torch's own
-        type promotion does that; this policy asks for one fp32 argument. Without it the arguments stay as they are.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "widest" a bf16 and an fp16 argument together become fp32. torch's type promotion does that,
+        but this policy casts only if one argument is fp32. Leave them unchanged.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "fp32" or (policy == "widest" and len({one.dtype for one in args if casts(one)}) > 1):
@@ -303,9 +307,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "float64_cast",
         fails=("cast_inputs/others",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""A tensor in float64 is cast. Autocast leaves it alone: a program that computes in 64 bits does so
-        on purpose, and a gradient check in float64 would be ruined without an error.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""A float64 tensor is cast. Autocast leaves float64 unchanged, because a program that uses float64
+        needs its precision: a gradient check would silently become wrong. Leave float64 out.""",
         change="""
 -        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
 +        return isinstance(value, Tensor) and value.is_floating_point()
@@ -314,10 +318,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "integers_cast",
         fails=("cast_inputs/others", "cast_inputs/gpt"),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Integer or bool tensors, such as token ids and masks, are cast. An embedding or a loss needs
-        integers and refuses; worse, bf16 cannot tell token 257 from token 256. Only floating-point tensors have a
-        format to choose.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""Integer or bool tensors, such as token ids and masks, are cast. An embedding or a loss rejects
+        floating-point ids, and in bf16 the ids 256 and 257 are the same number. Cast floating-point tensors only.""",
         change="""
 -        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
 +        return isinstance(value, Tensor)
@@ -326,10 +329,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "graph_cut",
         fails=("cast_inputs/gradients",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""The tensors that come back have no graph, so no gradient flows back through the cast: the weights
-        get none, and the optimizer skips them without an error. A cast is an operation like any other, and its backward
-        casts the gradient back.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""The returned tensors have no graph, so no gradient flows back through the cast: the weights get
+        no gradient, and the optimizer skips them without an error. Cast with .to(dtype), whose backward pass casts the
+        gradient back.""",
         change="""
 -    return [one.to(target) if casts(one) else one for one in args]
 +    return [one.detach().to(target) if casts(one) else one for one in args]
@@ -338,10 +341,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "never_below_one",
         fails=("update_scale/backs-off",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The scale stops falling at 1. A model whose gradients are too large even without a scale would
-        overflow at every step from then on, and never update again. Below 1 the scale makes them smaller, which is then
-        what they need.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The scale does not fall below 1. A model whose gradients overflow even without a scale then
+        overflows at every step and is never updated again. Halve without a limit: a scale below 1 makes the gradients
+        smaller.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return max(1.0, scale * 0.5) if overflows >= hysteresis else scale, 0, overflows
@@ -350,9 +353,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "overflow_raises_the_scale",
         fails=("update_scale/backs-off", "update_scale/grows"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""An overflow doubles the scale and success halves it. It is the other way round: an overflow says
-        that the scaled gradients are too large for fp16, so the scale has to fall.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""An overflow doubles the scale and good steps halve it. In an overflow the scaled gradients are
+        too large for fp16, so the scale must fall. Good steps make it grow.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 2.0 if overflows >= hysteresis else scale, 0, overflows
@@ -364,10 +367,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "starts_over_at_65536",
         fails=("update_scale/backs-off",),
-        read="handbook/precision.md#the-search-for-the-scale",
+        read="handbook/precision.md#dynamic-loss-scaling",
         explanation="""An overflow sets the scale to 65,536. If that is too large, the next step overflows again, and so
-        does every step after it: the run stands still and its loss looks like a plateau. Each overflow has to halve the
-        scale that was too large.""",
+        does every later step: the weights no longer change, and the loss looks like a plateau. Halve the scale
+        instead.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return 65536.0 if overflows >= hysteresis else scale, 0, overflows
@@ -377,7 +380,7 @@ def share_lost(gradients, scale, dtype):
         "one_overflow_too_many",
         fails=("update_scale/backs-off",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""The scale falls one overflow too late. The overflow at hand counts: with hysteresis=1 the first
+        explanation="""The scale falls one overflow too late. The current overflow counts: with hysteresis=1 the first
         overflow halves the scale, with hysteresis=2 the second one.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
@@ -387,9 +390,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "whole_numbers_only",
         fails=("update_scale/backs-off",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The scale is halved in whole numbers, as // 2 does, so half of 1 is 0. A scale of 0 makes every
-        gradient 0 for good. The scale has no limit on either side: below 1 it goes on with 0.5.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The scale is halved as a whole number, as with // 2, so half of 1 is 0. A scale of 0 makes every
+        later gradient 0. Halve with * 0.5: the scale may be below 1.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale // 2 if overflows >= hysteresis else scale, 0, overflows
@@ -399,9 +402,8 @@ def share_lost(gradients, scale, dtype):
         "only_one_overflow_halves",
         fails=("update_scale/backs-off",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""Only the overflow number `hysteresis` since the last growth halves the scale; those after it do
-        not. A scale that is 4 times too large then never falls far enough. Each overflow from that number on halves
-        it.""",
+        explanation="""Only overflow number `hysteresis` since the last growth halves the scale, and later ones do not.
+        A scale that is 4 times too large then stays too large. Every overflow from that number on halves the scale.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 0.5 if overflows == hysteresis else scale, 0, overflows
@@ -411,8 +413,8 @@ def share_lost(gradients, scale, dtype):
         "finite_read_the_wrong_way",
         fails=("update_scale/backs-off", "update_scale/grows"),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""Good steps are treated as overflows and overflows as good steps. `finite` is True where all
-        gradients are finite, which is a good step.""",
+        explanation="""Good steps are treated as overflows, and overflows as good steps. `finite` is True if all
+        gradients are finite: a good step.""",
         change="""
 -    if not finite:
 +    if finite:
@@ -421,9 +423,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "a_step_late",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The scale doubles one good step too late. The step that completes the interval is the step that
-        doubles it: of `growth_interval` good steps in a row, the last.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The scale doubles one good step too late. The last of `growth_interval` good steps in a row
+        doubles it: count the current step too.""",
         change="""
 -    if good_steps + 1 == growth_interval:
 +    if good_steps == growth_interval:
@@ -432,9 +434,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "count_kept_after_growth",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#the-search-for-the-scale",
+        read="handbook/precision.md#dynamic-loss-scaling",
         explanation="""After the scale has grown, the count of good steps goes on instead of starting at 0, and the
-        scale does not grow a second time. Each growth has to be followed by a new interval.""",
+        scale does not grow a second time. Set the count to 0 at each growth.""",
         change="""
 -        return scale * 2.0, 0, 0
 +        return scale * 2.0, good_steps + 1, 0
@@ -443,9 +445,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "grows_at_every_step",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Once the first interval is complete, the scale doubles at every good step. It climbs until it
-        overflows, and every few steps one is thrown away. Each growth has to set the count of good steps to 0.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""After the first interval the scale doubles at every good step. It soon overflows, and one of
+        every few steps is skipped. Set the count of good steps to 0 at each growth.""",
         change="""
 -    if good_steps + 1 == growth_interval:
 -        return scale * 2.0, 0, 0
@@ -456,9 +458,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "interval_is_2000",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The scale does not grow where `growth_interval` is less than 2000. 2000 is the default; a short
-        run, or a test, asks for less.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The scale does not grow where `growth_interval` is less than 2000. 2000 is only the default:
+        compare with `growth_interval`.""",
         change="""
 -    if good_steps + 1 == growth_interval:
 +    if good_steps + 1 == 2000:
@@ -467,9 +469,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "never_grows",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The scale never grows, although good steps are counted. One bad batch costs a factor of 2 for the
-        rest of the run, and after a few of them small gradients are lost as if there were no scale.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The scale never grows, although good steps are counted. Each overflow then halves the scale for
+        the rest of the run, and after a few overflows small gradients underflow as if there were no scale. Double it
+        after `growth_interval` good steps in a row.""",
         change="""
 -    if good_steps + 1 == growth_interval:
 -        return scale * 2.0, 0, 0
@@ -478,9 +481,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "nobody_counts",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""A good step leaves the count where it is, so an interval is never completed and the scale never
-        grows. The count that comes back has to include the step at hand.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""A good step does not change the count of good steps, so no interval is completed and the scale
+        never grows. Return the count with the current step included.""",
         change="""
 -    return scale, good_steps + 1, overflows
 +    return scale, good_steps, overflows
@@ -490,8 +493,7 @@ def share_lost(gradients, scale, dtype):
         "counts_swapped",
         fails=("update_scale/grows",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""The two counts come back in the wrong order. The caller takes the second of the three values for
-        the good steps and the third for the overflows: (scale, good_steps, overflows).""",
+        explanation="""The two counts are returned in the wrong order. The order is (scale, good_steps, overflows).""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 0.5 if overflows >= hysteresis else scale, overflows, 0
@@ -505,7 +507,7 @@ def share_lost(gradients, scale, dtype):
         fails=("update_scale/grows",),
         read="labs/lab-03-amp.md#update_scale",
         explanation="""After a growth the count of good steps starts at 1, so each later growth comes one step too
-        early. The step that completes an interval belongs to that interval, not to the next one.""",
+        early. The step that completes an interval belongs to that interval: set the count to 0.""",
         change="""
 -        return scale * 2.0, 0, 0
 +        return scale * 2.0, 1, 0
@@ -514,9 +516,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "count_kept_after_overflow",
         fails=("update_scale/counts-anew",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""After an overflow the count of good steps goes on. The scale then grows soon after it has just
-        been found too large, and overflows again. The interval is one of good steps in a row.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""After an overflow the count of good steps goes on. The scale was just found too large, but it
+        soon grows and overflows again. The interval counts good steps in a row: an overflow sets the count to 0.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 0.5 if overflows >= hysteresis else scale, good_steps, overflows
@@ -526,9 +528,8 @@ def share_lost(gradients, scale, dtype):
         "every_overflow_halves",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""Each overflow halves the scale, whatever `hysteresis` says. With hysteresis=2 the first overflow
-        since the last growth costs a step and leaves the scale as it is; only from the second one on does the scale
-        fall.""",
+        explanation="""Each overflow halves the scale for every `hysteresis`. With hysteresis=2 the first overflow since
+        the last growth leaves the scale unchanged; the second and every later one halve it.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 0.5, 0, overflows
@@ -538,9 +539,8 @@ def share_lost(gradients, scale, dtype):
         "overflows_in_a_row",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""A good step sets the count of overflows to 0, so only overflows in a row are counted. A scale
-        that is twice too large for every fifth batch would then never fall. Overflows are counted since the scale last
-        grew, whatever good steps come between.""",
+        explanation="""A good step sets the count of overflows to 0. A scale that is too large for one batch in five
+        then never falls. Count the overflows since the last growth, with good steps between them.""",
         change="""
 -    return scale, good_steps + 1, overflows
 +    return scale, good_steps + 1, 0
@@ -550,8 +550,8 @@ def share_lost(gradients, scale, dtype):
         "overflows_counted_anew",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""Once the scale has been halved, the next overflow is tolerated again, as if the count of
-        overflows had been reset. Only a growth of the scale resets it: until then each further overflow halves the
+        explanation="""After the scale has been halved, the next overflow does not halve it, as if the count of
+        overflows were reset. Only a growth of the scale resets that count: until then each further overflow halves the
         scale.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
@@ -562,8 +562,8 @@ def share_lost(gradients, scale, dtype):
         "overflows_never_forgotten",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""Overflows from before the last growth still count after it. Late in a run every single overflow
-        then halves the scale, as with hysteresis=1. A growth sets both counts to 0.""",
+        explanation="""Overflows from before the last growth still count after it. Later in the run every single
+        overflow then halves the scale, as with hysteresis=1. A growth sets both counts to 0.""",
         change="""
 -        return scale * 2.0, 0, 0
 +        return scale * 2.0, 0, overflows
@@ -573,9 +573,9 @@ def share_lost(gradients, scale, dtype):
         "borne_overflow_keeps_the_row",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""An overflow that leaves the scale as it is does not end the row of good steps. The scale then
-        grows though its last `growth_interval` steps were not all good. Every overflow sets the count of good steps to
-        0.""",
+        explanation="""An overflow that does not halve the scale leaves the count of good steps unchanged. The scale
+        then grows although the last `growth_interval` steps were not all good. Every overflow sets the count of good
+        steps to 0.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return (scale * 0.5, 0, overflows) if overflows >= hysteresis else (scale, good_steps, overflows)
@@ -584,10 +584,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "a_hundred_steps",
         fails=("update_scale/default",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Without `growth_interval` the scale grows before 2000 good steps are over. Each growth past the
-        largest scale that works costs a skipped step. At 2000 that is one step in 2,000; at 100 it is one in a
-        hundred.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Without `growth_interval` the scale grows before 2000 good steps. Each growth beyond the largest
+        scale that works costs a skipped step: one in 2,000 at the default of 2000, and one in 100 at a default of
+        100.""",
         change="""
 -    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 2000, hysteresis: int = 1
 +    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 100, hysteresis: int = 1
@@ -596,10 +596,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "never_divided",
         fails=("unscale/divides",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The gradients are what they were: nothing divides them, or only a copy. The optimizer gets them
-        65,536 times too large: SGD jumps, clipping cuts every step to its limit, and AdamW hides both. One common
-        cause: model.parameters() is a generator, and a second loop over it finds nothing.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The gradients are not divided, or only a copy is. They stay too large by the scale: SGD takes
+        huge steps, clipping cuts every step to its limit, and AdamW hides both. A common cause: model.parameters() is a
+        generator, and a second loop over it gets nothing.""",
         change="""
 -            parameter.grad.div_(scale)
 """,
@@ -607,9 +607,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "scaled_once_more",
         fails=("unscale/divides", "unscale/large"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The gradients are multiplied by the scale a second time instead of divided. Backward has
-        multiplied them already, because the loss was.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The gradients are multiplied by the scale instead of divided. Backward from the scaled loss has
+        already multiplied them by it. Divide.""",
         change="""
 -            parameter.grad.div_(scale)
 +            parameter.grad.mul_(scale)
@@ -618,9 +618,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "weights_divided",
         fails=("unscale/divides",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The parameters change, not their gradients alone. After one step the model is gone: each weight
-        is 65,536 times smaller.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The weights change. Each weight divided by a scale of 65,536 is nearly 0, and the model is lost.
+        Divide the gradients only.""",
         change="""
 -            parameter.grad.div_(scale)
 +            parameter.data.div_(scale)
@@ -630,8 +630,8 @@ def share_lost(gradients, scale, dtype):
         "a_bool_comes_back",
         fails=("unscale/divides", "unscale/finite", "unscale/large"),
         read="labs/lab-03-amp.md#unscale",
-        explanation="""The function returns one bool for all gradients, as in the starter. Here the positions are asked
-        for: a run that overflows again and again is diagnosed by the name of the layer in which it begins.""",
+        explanation="""The function returns one bool for all gradients, as the starter's does. This exercise asks for
+        the positions: they show in which layer an overflow begins.""",
         change="""
 -    return not_finite
 +    return not not_finite
@@ -640,10 +640,10 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "new_gradients",
         fails=("unscale/in-place",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The divided gradients are new tensors, or lie in new memory: for a moment there are two sets of
-        gradients, and code that refers to the old tensors (DDP's buckets do) still sees scaled numbers. div_ divides
-        what is there.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The divided gradients are new tensors or lie in new memory. For a moment two sets of gradients
+        are in memory, and code that refers to the old tensors, such as DDP's buckets, still reads scaled numbers.
+        Divide in place, with div_.""",
         change="""
 -            parameter.grad.div_(scale)
 +            parameter.grad = parameter.grad / scale
@@ -652,9 +652,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "any_for_all",
         fails=("unscale/finite",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""A gradient counts as finite if any of its numbers is. One inf among a million is enough to spoil
-        the weights: all of them have to be finite.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""A gradient counts as finite if any of its numbers is finite. One inf among a million numbers is
+        enough to ruin the weights: require that all of them are finite.""",
         change="""
 -        if not parameter.grad.isfinite().all():
 +        if not parameter.grad.isfinite().any():
@@ -663,9 +663,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "first_gradient_only",
         fails=("unscale/finite", "unscale/large"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Only the first gradient that is not finite is reported. The others are missing from the list, so
-        the list cannot say whether one layer overflows or all of them.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Only the first gradient that is not finite is reported. The list then does not show whether one
+        layer overflows or all of them. Report every position.""",
         change="""
 -    return not_finite
 +    return not_finite[:1]
@@ -674,10 +674,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "stops_at_the_first_bad",
         fails=("unscale/finite", "unscale/large", "unscale/all"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Nothing happens after the first gradient that is not finite. The gradients after it keep their
-        scale, and code that logs their norms or adds up micro-batches sees two kinds of gradients. Note the position,
-        and go on.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Gradients after the first one that is not finite are neither divided nor checked. Code that logs
+        their norms then reads scaled numbers, and the list misses positions. Store the position and go on.""",
         change="""
              not_finite.append(position)
 +            break
@@ -686,9 +685,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "nan_is_not_infinite",
         fails=("unscale/finite",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""inf is found, nan is not. An overflow in the middle of backward often arrives as nan, from inf -
-        inf or 0 * inf. The update then writes nan into the weights, and no later step can repair them.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""inf is found and nan is not. An overflow inside the backward pass often becomes nan, from inf -
+        inf or 0 * inf. The update would then make weights nan. Use isfinite, which is False for both.""",
         change="""
 -        if not parameter.grad.isfinite().all():
 +        if parameter.grad.isinf().any():
@@ -697,9 +696,9 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "only_plus_infinity",
         fails=("unscale/finite",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""-inf is not found. Half of all overflows are negative, and the largest number of a gradient says
-        nothing about its smallest.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""-inf is not found. About half of all overflows are negative. Use isfinite, which is False for
+        inf, -inf and nan.""",
         change="""
 -        if not parameter.grad.isfinite().all():
 +        if (parameter.grad.isnan() | (parameter.grad == torch.inf)).any():
@@ -709,8 +708,8 @@ def share_lost(gradients, scale, dtype):
         "positions_without_none",
         fails=("unscale/finite",),
         read="labs/lab-03-amp.md#unscale",
-        explanation="""Parameters without a gradient are not counted, so each position after such a parameter is too
-        small, and is that of another parameter. Positions are those in `parameters`.""",
+        explanation="""Parameters without a gradient are left out of the counting, so each position after such a
+        parameter is too small. Count the positions over all of `parameters`.""",
         change="""
 -    for position, parameter in enumerate(parameters):
 +    for position, parameter in enumerate(one for one in parameters if one.grad is not None):
@@ -720,9 +719,8 @@ def share_lost(gradients, scale, dtype):
         "second_loop_finds_nothing",
         fails=("unscale/finite", "unscale/large"),
         read="labs/lab-03-amp.md#unscale",
-        explanation="""Where `parameters` is a generator, the answer is always []. A generator can be read once: after a
-        first loop that divides, a second loop that looks for bad numbers finds no parameters. Make a list of it first,
-        or do both in one loop.""",
+        explanation="""If `parameters` is a generator, the result is always []. A generator yields its items only once:
+        after a first loop that divides, a second loop gets no parameters. Use one loop, or make a list first.""",
         definitions="""
 def unscale(parameters, scale):
     divided = set()
@@ -736,9 +734,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "looks_at_the_norm",
         fails=("unscale/large",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Large finite gradients are reported as not finite: their norms, or their squares, are inf. Large
-        gradients are what clipping is for; skipping is for numbers that are inf or nan themselves.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Large finite gradients are reported as not finite, as when their norm or their square overflows
+        to inf. Clipping handles large gradients; a step is skipped only for inf and nan. Test each number with
+        isfinite.""",
         change="""
 -        if not parameter.grad.isfinite().all():
 +        if not parameter.grad.norm().isfinite():
@@ -747,10 +746,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "looks_at_the_sum",
         fails=("unscale/large",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Some large finite gradients are reported as not finite: their sum is inf. A sum does become inf
-        or nan if any number is, but finite numbers can add up to inf as well. Then good steps are skipped. Test the
-        numbers, or a sum of zeros made of them (0 * g).""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Some large finite gradients are reported as not finite, as when their sum is tested. The sum of
+        finite numbers can overflow to inf, and good steps are then skipped. Test each number with isfinite.""",
         change="""
 -        if not parameter.grad.isfinite().all():
 +        if not parameter.grad.sum().isfinite():
@@ -759,10 +757,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "bad_gradients_undivided",
         fails=("unscale/all",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""A gradient with a number that is not finite keeps its scale; only the finite gradients are
-        divided. Code that logs the norms after a skipped step then sees two kinds of gradients. Divide first, and look
-        afterwards.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""A gradient with a number that is not finite is not divided; the others are. Code that logs norms
+        after a skipped step then reads scaled and unscaled gradients together. Divide every gradient, then test it.""",
         change="""
 -        if id(parameter) not in divided:
 +        if id(parameter) not in divided and parameter.grad.isfinite().all():
@@ -772,9 +769,9 @@ def unscale(parameters, scale):
         "divided_each_time",
         fails=("unscale/once",),
         read="labs/lab-03-amp.md#unscale",
-        explanation="""A parameter that occurs twice has its gradient divided twice. The tied weight, often the largest
-        matrix of the model, then gets an update that is 65,536 times too small. Remember by id() which parameters have
-        been divided.""",
+        explanation="""The gradient of a parameter that occurs twice is divided twice. A tied weight, often the model's
+        largest matrix, then gets an update that is too small by the scale. Remember by id() which parameters have been
+        divided.""",
         change="""
 -        if id(parameter) not in divided:
 -            divided.add(id(parameter))
@@ -786,8 +783,8 @@ def unscale(parameters, scale):
         "listed_once",
         fails=("unscale/once",),
         read="labs/lab-03-amp.md#unscale",
-        explanation="""A parameter that occurs twice is reported at its first position only. Each position whose
-        gradient is not finite is asked for; only the division must not happen twice.""",
+        explanation="""A parameter that occurs twice is reported only at its first position. The contract asks for every
+        position whose gradient is not finite; only the division happens once.""",
         change="""
 -        if id(parameter) not in divided:
 -            divided.add(id(parameter))
@@ -802,8 +799,8 @@ def unscale(parameters, scale):
         "scaled_loss_reported",
         fails=("scaled_step/loss", "scaled_step/formats"),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The loss that is returned still has the scale on it. Curves then jump by a factor of 2 whenever
-        the scale changes. Scale a copy for backward, and report the loss itself.""",
+        explanation="""The returned loss is multiplied by the scale. A logged curve then jumps by a factor of 2 when the
+        scale changes. Multiply only the loss on which backward runs, and return the loss without the scale.""",
         change="""
 -        total += loss.item()
 +        total += loss.item() * scale
@@ -812,9 +809,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "last_loss_reported",
         fails=("scaled_step/loss", "scaled_step/formats"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The function returns the loss of the last micro-batch. Logged, it is the loss of a smaller batch
-        than the update follows. The mean over all micro-batches belongs to the update.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The returned loss is that of the last micro-batch. The update uses all micro-batches, so the log
+        shows the loss of a smaller batch than the update's. Return the mean over all micro-batches.""",
         change="""
 -    return total / len(micro_batches), updated
 +    return loss.item(), updated
@@ -823,10 +820,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "updates_every_micro_batch",
         fails=("scaled_step/loss", "scaled_step/update", "scaled_step/scaled", "scaled_step/formats"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""Every micro-batch gets an update of its own. That is training with small batches, and several
-        times as many updates as the schedule counts. The gradients of all micro-batches add up first; then comes one
-        update.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Every micro-batch gets its own update. That is training with small batches, and with several
+        times as many updates as the schedule counts. Add up the gradients of all micro-batches, then update once.""",
         change="""
      for x, y in micro_batches:
 +        optimizer.zero_grad()
@@ -848,8 +844,8 @@ def unscale(parameters, scale):
         "losses_added_up",
         fails=("scaled_step/loss", "scaled_step/formats"),
         read="labs/lab-03-amp.md#scaled_step",
-        explanation="""The loss that comes back is the sum over the micro-batches, not their mean: it is too large by
-        their number. The update is right, and the curve depends on how the batch was cut.""",
+        explanation="""The returned loss is the sum over the micro-batches, too large by their number. The update is
+        right, but the logged loss depends on how the batch was split. Return the mean.""",
         change="""
 -    return total / len(micro_batches), updated
 +    return total, updated
@@ -859,8 +855,9 @@ def unscale(parameters, scale):
         "never_cleared",
         fails=("scaled_step/update",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""Old gradients are not cleared. Each backward adds scaled numbers to gradients that have been
-        unscaled already, and after the first overflow everything stays infinite. Clear before the first backward.""",
+        explanation="""Gradients from before the call are not cleared. Each backward then adds scaled gradients to old
+        unscaled ones, and after the first overflow they stay infinite. Clear the gradients before the first
+        backward.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 """,
@@ -868,10 +865,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "cleared_every_micro_batch",
         fails=("scaled_step/update", "scaled_step/skip"),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradients of earlier micro-batches are gone when the update comes: it follows the last
-        micro-batch alone, divided by their number. Clear once, before the first backward; from then on backward
-        adds.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The gradients are cleared between micro-batches, so the update uses only the last one, divided by
+        their number. Clear once, before the first backward; after that backward adds up.""",
         change="""
      for x, y in micro_batches:
 +        optimizer.zero_grad()
@@ -880,10 +876,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "updates_follow_the_sum",
         fails=("scaled_step/update", "scaled_step/scaled"),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The losses of the micro-batches are not divided by their number. The gradient is that of the sum,
-        as many times too large as there are micro-batches: SGD steps too far, clipping acts too early, and fp16
-        overflows at a smaller scale.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The losses are not divided by the number of micro-batches. The gradient is then too large by that
+        number: SGD takes too long a step, clipping starts too early, and fp16 overflows at a smaller scale.""",
         change="""
 -        (loss * scale / len(micro_batches)).backward()
 +        (loss * scale).backward()
@@ -893,8 +888,9 @@ def unscale(parameters, scale):
         "never_scaled",
         fails=("scaled_step/update", "scaled_step/scaled", "scaled_step/skip"),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""backward runs on the plain loss, and the gradients are divided by the scale all the same. fp16
-        loses what it always lost, and the update is too small by the scale.""",
+        explanation="""Backward runs on the loss without the scale, but the gradients are divided by the scale. fp16
+        underflows as it does without a scale, and the update is too small by the scale. Multiply the loss by the scale
+        before backward.""",
         change="""
 -        (loss * scale / len(micro_batches)).backward()
 +        (loss / len(micro_batches)).backward()
@@ -904,8 +900,9 @@ def unscale(parameters, scale):
         "never_unscales",
         fails=("scaled_step/update",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The gradients still carry the scale when the optimizer reads them. Clipping cuts them all to
-        max_norm, which looks like a step of fixed length; without clipping SGD diverges at once.""",
+        explanation="""The gradients are still multiplied by the scale when the optimizer reads them. Clipping then cuts
+        nearly all of them to max_norm, so every step has the same length; without clipping SGD diverges. Divide by the
+        scale first.""",
         change="""
 -    updated = not unscale(model.parameters(), scale)
 +    gradients = [one.grad for one in model.parameters() if one.grad is not None]
@@ -915,10 +912,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "unscaled_every_micro_batch",
         fails=("scaled_step/update",),
-        read="handbook/precision.md#the-search-for-the-scale",
-        explanation="""The gradients are divided after each backward, so the next micro-batch adds scaled numbers to
-        numbers without a scale, and the earlier ones are divided again. Only the last micro-batch's gradient counts in
-        full. Gradients that add up keep the scale; divide once, after the last backward.""",
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The gradients are divided by the scale after each backward. Earlier micro-batches are then
+        divided several times, so almost only the last one counts. Let the gradients add up with the scale, and divide
+        once, after the last backward.""",
         change="""
      optimizer.zero_grad(set_to_none=True)
 +    bad = []
@@ -934,10 +931,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "unscales_twice",
         fails=("scaled_step/update",),
-        read="handbook/precision.md#the-search-for-the-scale",
+        read="handbook/precision.md#dynamic-loss-scaling",
         explanation="""The gradients are divided by the scale twice, so the update is too small by the scale. With SGD
-        the loss stands still; with AdamW, which divides by the gradient's size, it hardly shows, until weight decay
-        outweighs the gradients.""",
+        the loss hardly changes; AdamW divides by the gradient's size and hides the error until weight decay outweighs
+        the gradients. Unscale once.""",
         change="""
 -    updated = not unscale(model.parameters(), scale)
 +    updated = not unscale(model.parameters(), scale) + unscale(model.parameters(), scale)
@@ -947,9 +944,9 @@ def unscale(parameters, scale):
         "one_backward_for_all",
         fails=("scaled_step/scaled", "scaled_step/skip"),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""All forward passes come before the first backward. The gradient is right, but the activations of
-        every micro-batch wait for it, so this takes as much memory as one large batch. Run backward for each
-        micro-batch before the next forward.""",
+        explanation="""All forward passes run before the first backward. The gradient is right, but the activations of
+        all micro-batches are in memory at once, as with one large batch. Run backward for each micro-batch before the
+        next forward pass.""",
         change="""
 -        (loss * scale / len(micro_batches)).backward()
 -        total += loss.item()
@@ -962,9 +959,9 @@ def unscale(parameters, scale):
         "gradients_scaled_after_backward",
         fails=("scaled_step/scaled", "scaled_step/skip"),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""backward starts from the plain loss, and the gradients are multiplied by the scale after it. By
-        then they have been stored in 16 bits all the way down, and what became 0 stays 0. The scale has to go on the
-        loss, where backward starts.""",
+        explanation="""Backward runs on the loss without the scale, and the gradients are multiplied by it afterwards.
+        The backward pass has already stored gradients in 16 bits, and a number that became 0 there stays 0. Multiply
+        the loss, before backward.""",
         change="""
 -        (loss * scale / len(micro_batches)).backward()
 +        (loss / len(micro_batches)).backward()
@@ -981,8 +978,8 @@ def unscale(parameters, scale):
         fails=("scaled_step/scaled", "scaled_step/skip", "scaled_step/formats", "scaled_step/mode"),
         read="labs/lab-03-amp.md#scaled_step",
         explanation="""All micro-batches go through the model as one batch. Loss and gradient are right, but the
-        activations of the whole batch are there at once, which the micro-batches were to avoid. Run one forward and one
-        backward for each.""",
+        activations of the whole batch are in memory at once, which micro-batches avoid. Run one forward and one
+        backward for each micro-batch.""",
         change="""
 -    for x, y in micro_batches:
 +    for x, y in [tuple(map(torch.cat, zip(*micro_batches)))]:
@@ -993,9 +990,9 @@ def unscale(parameters, scale):
         "clips_scaled_gradients",
         fails=("scaled_step/clip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""Clipping measures a gradient that still carries the scale. Nearly every gradient is then cut to
-        max_norm and divided by the scale afterwards: the update nearly vanishes, and with AdamW, which divides by the
-        gradient's size, nobody notices for long. Unscale first.""",
+        explanation="""Clipping runs before unscaling. Nearly every scaled gradient is above max_norm, so it is cut to
+        max_norm and then divided by the scale: the update nearly vanishes. AdamW divides by the gradient's size and
+        hides this. Unscale first.""",
         change="""
 -    updated = not unscale(model.parameters(), scale)
 +    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -1008,9 +1005,8 @@ def unscale(parameters, scale):
         "never_clips",
         fails=("scaled_step/clip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The gradient is not clipped: the optimizer sees its full length, however small max_norm is. (A
-        limit that is multiplied by the scale, too, clips nothing.) Unscaling comes before clipping, and does not
-        replace it.""",
+        explanation="""The gradient is not clipped: the optimizer reads it at full length for every max_norm. (A limit
+        that is multiplied by the scale also clips nothing.) Clip to max_norm after unscaling.""",
         change="""
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 """,
@@ -1019,9 +1015,9 @@ def unscale(parameters, scale):
         "clips_every_micro_batch",
         fails=("scaled_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The gradient is clipped while it still grows: after each micro-batch instead of after the last.
-        The early micro-batches are cut more often than the last, so the gradient turns. Clip once, the complete and
-        true gradient.""",
+        explanation="""The gradient is clipped after each micro-batch, before it is complete. The early micro-batches
+        are cut more often than the last, so the gradient's direction changes. Clip once, after the last backward and
+        after unscaling.""",
         change="""
 -        (loss * scale / len(micro_batches)).backward()
 +        (loss * scale / len(micro_batches)).backward()
@@ -1032,9 +1028,9 @@ def unscale(parameters, scale):
         "bad_gradients_become_zero",
         fails=("scaled_step/skip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""An update is made although gradients are not finite, without inf or nan in the weights. Zeros in
-        place of bad gradients are an update all the same: AdamW's averages still push, weight decay still shrinks, and
-        the step count moves on. A skipped step leaves no trace.""",
+        explanation="""An update is made although gradients are not finite, as when they are replaced by zeros. With a
+        gradient of 0, AdamW still applies its averages and weight decay and counts a step. Skip the update: neither
+        weights nor optimizer state may change.""",
         change="""
 -    if updated:
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -1051,9 +1047,8 @@ def unscale(parameters, scale):
         "updates_on_inf",
         fails=("scaled_step/skip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The update is made whether or not the gradients are finite. One overflow, which a growing scale
-        brings about on purpose, and the weights are nan for good. What unscale returns has to decide about the
-        update.""",
+        explanation="""The update is made even when gradients are not finite. A growing scale causes overflows by
+        design, and one such update makes the weights nan. Update only if unscale returns an empty list.""",
         change="""
 -    if updated:
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -1065,9 +1060,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "no_autocast",
         fails=("scaled_step/skip", "scaled_step/formats"),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""The loss is scaled and unscaled, but the layers run in fp32: autocast is off. Everything works,
-        nothing is faster, and the scale changes no bit of any gradient.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""The loss is scaled and the gradients are unscaled, but the layers run in fp32: autocast is off.
+        The step works, but it is not faster, and fp32 needs no scale. Run the forward pass and the loss under
+        autocast.""",
         change="""
 -        with torch.autocast("cpu", dtype=low):
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -1077,10 +1073,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "loss_outside_autocast",
         fails=("scaled_step/skip", "scaled_step/formats"),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""The model runs under autocast and the loss does not. Logits leave the last matrix product in 16
-        bits, and without autocast cross_entropy takes them as they are: the loss itself is rounded to 3 digits. Under
-        autocast it is on the fp32 list.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""The model runs under autocast and the loss does not. The logits are 16-bit, and without autocast
+        cross_entropy computes in 16 bits: the loss has about 3 digits. Under autocast cross_entropy runs in fp32:
+        compute the loss inside the block.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 +            logits = model(x)
@@ -1091,9 +1087,8 @@ def unscale(parameters, scale):
         "stops_at_the_first_overflow",
         fails=("scaled_step/skip",),
         read="labs/lab-03-amp.md#scaled_step",
-        explanation="""Micro-batches after the first overflow are left out, so the loss of a skipped step is not the
-        mean over all of them: it is too low. The loss that is logged has to mean the same in every step, skipped or
-        not.""",
+        explanation="""Micro-batches after the first overflow are left out, so the returned loss of a skipped step is
+        not the mean over all of them. Logged losses are then not comparable. Run all micro-batches in every step.""",
         change="""
          total += loss.item()
 +        if not all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None):
@@ -1103,9 +1098,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "always_fp16",
         fails=("scaled_step/formats",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Forward and loss run in fp16, whatever `low` says. A run that was meant to be bf16 then has
-        fp16's range, and overflows where bf16 would not.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""Forward pass and loss run in fp16 for every `low`. With low=torch.bfloat16 the step then has the
+        range of fp16 and overflows where bf16 would not. Pass `low` to autocast.""",
         change="""
 -        with torch.autocast("cpu", dtype=low):
 +        with torch.autocast("cpu", dtype=torch.float16):
@@ -1114,10 +1109,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "backward_under_autocast",
         fails=("scaled_step/formats",),
-        read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Autocast is on while backward runs. Each backward operation already runs in the format of its
-        forward operation; with autocast on, hooks and custom backwards are cast a second time, and PyTorch's
-        documentation advises against it. Autocast ends with the loss.""",
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""Autocast is on during backward. Each backward operation already runs in the format of its forward
+        operation. With autocast on, hooks and custom backward functions are cast too, and PyTorch's documentation
+        advises against it. Leave autocast before backward.""",
         change="""
 -        (loss * scale / len(micro_batches)).backward()
 +            (loss * scale / len(micro_batches)).backward()
@@ -1127,9 +1122,9 @@ def unscale(parameters, scale):
         "cleared_after_the_update",
         fails=("scaled_step/stale",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""Gradients from before this step are not cleared, though those of a step that was updated are. A
-        skipped step leaves its inf behind: inf plus anything is inf, and every step from then on is skipped. The run
-        stands still while the scale falls to 0. Clear before the first backward.""",
+        explanation="""Gradients are cleared after an update, but not before the first backward. A skipped step leaves
+        inf in them; inf plus any number is not finite, so every later step is skipped too, while the scale falls toward
+        0. Clear before the first backward.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 @@
@@ -1140,9 +1135,9 @@ def unscale(parameters, scale):
     KnownWrong(
         "training_mode_forced",
         fails=("scaled_step/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode, whatever mode it was in. Which mode is right is the caller's
-        choice: fine-tuning with dropout off on purpose then trains with it on.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model is put into training mode although the caller had it, or a part of it, in evaluation
+        mode. Fine-tuning with dropout off on purpose then trains with dropout on. Run the model in the mode it has.""",
         change="""
      optimizer.zero_grad(set_to_none=True)
 +    model.train()
@@ -1152,9 +1147,8 @@ def unscale(parameters, scale):
         "masters_in_half",
         fails=("master_weights/copies", "master_weights/step"),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The masters are stored in the weights' own dtype. A bf16 master next to a bf16 weight stores the
-        same number twice: between 1 and 2 it moves in steps of 0.0078 or not at all. What the copy is for is its 16
-        further digits.""",
+        explanation="""The masters have the weights' own dtype. A bf16 master holds the same number as its bf16 weight:
+        between 1 and 2 it can change only in steps of 0.0078, so small updates are lost. Make the masters fp32.""",
         change="""
 -    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
 +    return [nn.Parameter(parameter.detach().clone()) for parameter in model.parameters()]
@@ -1167,9 +1161,9 @@ def unscale(parameters, scale):
         "masters_share_memory",
         fails=("master_weights/copies", "master_weights/model"),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""Masters of fp32 weights share the model's memory. A conversion to fp32 copies a 16-bit weight,
-        but of an fp32 weight, such as a norm kept in fp32, it returns the same memory. The optimizer then updates the
-        model directly. clone() always copies.""",
+        explanation="""Masters of fp32 weights share memory with the model. A conversion to fp32 copies a 16-bit weight,
+        but for an fp32 weight it returns the same tensor, so the optimizer changes the model directly. clone() always
+        copies.""",
         change="""
 -    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
 +    return [nn.Parameter(parameter.detach().float()) for parameter in model.parameters()]
@@ -1179,9 +1173,8 @@ def unscale(parameters, scale):
         "copied_the_wrong_way",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""After the update the masters hold the old weights again: the weights were copied into the
-        masters. That undoes the update on both sides. The masters hold the true numbers, the weights their rounded
-        copy.""",
+        explanation="""After the update the weights are copied into the masters, which undoes the update. The masters
+        hold the exact numbers: copy them into the weights, which are rounded copies.""",
         change="""
 -            parameter.copy_(master)
 +            master.copy_(parameter)
@@ -1192,7 +1185,7 @@ def unscale(parameters, scale):
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
         explanation="""The model's parameters are fp32 after the step, in the masters' memory. Every later forward pass
-        runs in fp32: right, slow, and twice the size. copy_ rounds into the tensor that is there.""",
+        runs in fp32: slower, and with twice the bytes. copy_ rounds the masters into the existing tensors.""",
         change="""
 -            parameter.copy_(master)
 +            parameter.data = master.data
@@ -1202,8 +1195,8 @@ def unscale(parameters, scale):
         "optimizer_never_steps",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The masters are what they were: no update happens, or it is undone. The gradients have to reach
-        the masters, then optimizer.step() moves the masters, then the model gets them, rounded.""",
+        explanation="""The masters do not change: there is no update, or it is undone. Give the gradients to the
+        masters, call optimizer.step(), and copy the masters into the model.""",
         change="""
 -    optimizer.step()
 """,
@@ -1212,8 +1205,8 @@ def unscale(parameters, scale):
         "update_before_the_gradients",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The optimizer steps before the masters have received this step's gradients. The first step does
-        nothing, and each later one follows the gradients of the step before.""",
+        explanation="""The optimizer steps before the masters have this step's gradients. The first step does nothing,
+        and each later one uses the gradients of the step before. Set master.grad first.""",
         change="""
 +    optimizer.step()
      for parameter, master in zip(model.parameters(), masters, strict=True):
@@ -1225,9 +1218,8 @@ def unscale(parameters, scale):
         "updates_the_weights_instead",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The masters are right, but the weights are not the rounded masters: the change of each master is
-        added to the 16-bit weight. Each addition is rounded to 16 bits, so small updates are lost from the weights for
-        good, and both drift apart.""",
+        explanation="""The change of each master is added to the 16-bit weight. Each addition is rounded to 16 bits, so
+        small updates are lost, and weights and masters drift apart. Copy the whole master into the weight.""",
         change="""
 +    before = [master.detach().clone() for master in masters]
      for parameter, master in zip(model.parameters(), masters, strict=True):
@@ -1242,8 +1234,8 @@ def unscale(parameters, scale):
         "weights_never_written",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The masters are updated, and the model's weights stay as they are. The optimizer's state looks
-        healthy, the loss does not move: after each update the masters have to be copied into the model.""",
+        explanation="""The masters are updated, but the model's weights stay unchanged. The optimizer's state changes
+        and the loss does not. Copy the masters into the model after each update.""",
         change="""
 -    with torch.no_grad():
 -        for parameter, master in zip(model.parameters(), masters, strict=True):
@@ -1254,9 +1246,8 @@ def unscale(parameters, scale):
         "every_weight_in_bf16",
         fails=("master_weights/step",),
         read="labs/lab-03-amp.md#master_weights",
-        explanation="""All weights are rounded to one 16-bit format on their way from the masters, fp32 weights too: an
-        fp32 norm loses 13 bits or more of its 24. Each parameter is its master, rounded to the parameter's own
-        dtype.""",
+        explanation="""All weights are rounded to one 16-bit format, fp32 weights too, so an fp32 norm loses at least 13
+        of its 24 bits of precision. Round each master to the dtype of its own parameter.""",
         change="""
 -            parameter.copy_(master)
 +            parameter.copy_(master.bfloat16())
@@ -1266,9 +1257,8 @@ def unscale(parameters, scale):
         "masters_rounded_too",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The masters are rounded to the weights' precision after each step. What is below that precision
-        is lost every time, so small updates never add up, and the masters are of no use. Only the weights are
-        rounded.""",
+        explanation="""The masters are rounded to the weights' precision after each step. Updates below that precision
+        are lost every time and never add up, so the masters have no use. Round only the weights.""",
         change="""
              parameter.copy_(master)
 +            master.copy_(parameter)
@@ -1277,10 +1267,10 @@ def unscale(parameters, scale):
     KnownWrong(
         "gradients_added_up",
         fails=("master_weights/small", "master_weights/none"),
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The masters' gradients of earlier steps are added to those of this step, as nothing clears them.
-        Every step then follows the sum of all gradients so far. The optimizer was made for the masters: a
-        model.zero_grad() of the caller does not reach them.""",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The masters' gradients of earlier steps are added to those of this step, so every step follows
+        the sum of all gradients so far. model.zero_grad() clears the model's gradients, not the masters'. Replace
+        master.grad in each step.""",
         change="""
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        if parameter.grad is not None:
@@ -1291,9 +1281,8 @@ def unscale(parameters, scale):
         "masters_read_back",
         fails=("master_weights/small", "master_weights/none"),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The masters lose what they had saved up: they are set to the 16-bit weights between two steps.
-        Updates below the weight's precision are lost again, every step. After the start nothing ever flows from weights
-        to masters.""",
+        explanation="""The masters are set to the 16-bit weights between two steps. Updates below the weights' precision
+        are then lost in every step. After make_masters, never copy weights into masters.""",
         change="""
      for parameter, master in zip(model.parameters(), masters, strict=True):
 +        master.data.copy_(parameter.data)
@@ -1303,9 +1292,8 @@ def unscale(parameters, scale):
         "none_becomes_zero",
         fails=("master_weights/none",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""A master whose parameter has no gradient is updated with a gradient of zeros. Zero is not
-        nothing: AdamW's averages still push, and weight decay still shrinks the weight. With None the optimizer skips
-        the master.""",
+        explanation="""A master whose parameter has no gradient gets a gradient of zeros. AdamW then still applies its
+        averages and weight decay to it. Set master.grad to None: the optimizer skips it.""",
         change="""
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        master.grad = torch.zeros_like(master) if parameter.grad is None else parameter.grad.float()
@@ -1315,9 +1303,9 @@ def unscale(parameters, scale):
         "old_gradient_stays",
         fails=("master_weights/none",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The master of a parameter without a gradient keeps the gradient of the step before. The optimizer
-        applies it once more, and again in every later step. Where the parameter's gradient is None the master's must be
-        None.""",
+        explanation="""The master of a parameter without a gradient keeps its gradient from an earlier step, and the
+        optimizer applies that gradient again in every later step. Where the parameter's gradient is None, set the
+        master's to None.""",
         change="""
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        if parameter.grad is not None:
@@ -1328,9 +1316,8 @@ def unscale(parameters, scale):
         "weights_in_new_memory",
         fails=("master_weights/model",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The model's parameters lie in new memory after the step. Code that refers to the old memory
-        (DDP's buckets, a captured CUDA graph, an optimizer's flat buffer) keeps computing with old weights. copy_
-        writes into the memory that is there.""",
+        explanation="""The model's parameters lie in new memory after the step. Code that refers to the old memory, such
+        as DDP's buckets or a captured CUDA graph, keeps using old weights. copy_ writes into the existing memory.""",
         change="""
 -            parameter.copy_(master)
 +            parameter.data = master.detach().clone().to(parameter.dtype)
@@ -1340,8 +1327,8 @@ def unscale(parameters, scale):
         "gradients_unset",
         fails=("master_weights/model",),
         read="handbook/precision.md#the-format-of-each-number",
-        explanation="""The gradients of the model's parameters are gone or changed after the step. They are the
-        caller's: the norm that is logged after the step, or the next micro-batch, still reads them.""",
+        explanation="""The gradients of the model's parameters are removed or changed by the step. They belong to the
+        caller, who may log their norm after the step or add the next micro-batch to them. Leave them unchanged.""",
         change="""
          master.grad = None if parameter.grad is None else parameter.grad.float()
 +        parameter.grad = None

@@ -195,7 +195,7 @@ figure if answered(largest_exponent) else None
 
 # %% [markdown] tags=["answer"]
 # On the flat part no gradient that matters is subnormal any more; what is left is fp16's own rounding, which no scale
-# changes. With 384 tokens a batch a scale of 1 is nearly good enough. But the loss is a mean: with 64 times as many
+# changes. With 384 tokens per batch, a scale of 1 is nearly good enough. But the loss is a mean: with 64 times as many
 # tokens each token's gradient is 64 times smaller, which is what 2⁻⁶ shows here, and the error is 40 times as large.
 #
 # The flat part moves with batch, depth and training, and nobody watches it. Its right end announces itself, by an inf
@@ -253,11 +253,11 @@ with PhaseMemory(model, optimizer, device) as memory:
 compare(activations, memory.rows[0].activations / MIB, "MiB")
 
 # %% [markdown]
-# **Explain**: why not half? And how many bytes a parameter do weights, gradients and AdamW's averages take now?
+# **Explain**: why not half? And how many bytes per parameter do weights, gradients and AdamW's averages take now?
 
 # %% [markdown] tags=["answer"]
 # Norms and the residual stream stay fp32, and so do the loss's log-probabilities. On top come bf16 copies of all
-# matrices, 2 bytes a parameter, kept because backward multiplies by them. Weights, gradients and averages take 4 + 4
+# matrices, 2 bytes per parameter, kept because backward multiplies by them. Weights, gradients and averages take 4 + 4
 # + 8 = 16 bytes, as before: autocast casts inputs, it converts nothing.
 
 # %% [markdown]

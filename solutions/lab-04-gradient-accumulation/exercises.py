@@ -3,7 +3,7 @@
 Six exercises, in the order of the page. Replace each line that raises NotImplementedError; keep the signatures.
 B = sequences per batch, T = tokens per sequence, V = tokens in the vocabulary, k = micro-batches per update,
 P = parameters.
-A *micro-batch* is what goes through the model at once; an *update* is one optimizer.step().
+A *micro-batch* is the sequences of one forward pass; an *update* is one optimizer.step().
 
     rankzero check 04                  # all of them
     rankzero check 04 accumulate       # one
@@ -23,21 +23,20 @@ MicroBatch = tuple[Tensor, Tensor]  # token ids and targets, int64 [B, T] each
 
 
 def accumulate(model: nn.Module, x: Tensor, y: Tensor, k: int) -> tuple[float, list[Tensor | None]]:
-    """The whole batch's mean loss and its gradient, computed in `k` equal micro-batches and added up in fp32 or wider.
+    """Returns a batch's mean loss and gradient, computed in `k` equal micro-batches and added up in fp32 or wider.
 
     `model` maps token ids int64 [B, T] to logits [B, T, V]; `x` and `y` are int64 [B, T], and `k` divides B. A
-    micro-batch is B/k neighboring sequences; they go through the model first to last, one forward and one backward
-    each, so that autograd never holds the activations of more than one.
+    micro-batch is B/k neighboring sequences. The micro-batches go through the model first to last, one forward and one
+    backward each, so that autograd never holds the activations of more than one.
 
-    Backward leaves each gradient in its parameter's dtype, which may be bf16. Added up there, k gradients lose digits.
-    So keep sums of your own: in fp32 for an fp32, bf16 or fp16 parameter, in fp64 for an fp64 parameter. Afterwards
-    every p.grad is None. Gradients that are there from before must not count. Weights, and the mode the model is in,
-    stay as they are.
+    Backward stores each gradient in its parameter's dtype, which may be bf16. k gradients added up in bf16 lose digits,
+    so keep separate sums: in fp32 for an fp32, bf16 or fp16 parameter, in fp64 for an fp64 parameter. After the call,
+    every p.grad is None. Gradients from before the call have no effect. Weights and the model's mode stay unchanged.
 
     Returns (loss, gradients): the mean cross-entropy over the batch's B*T tokens, a Python float in nats; and a list
     with a tensor per parameter, in the order of model.parameters(), without a graph. None stands for a parameter that
     gets no gradient, because it is frozen or not used.
-    Read: handbook/gradient-mechanics.md, "A batch in parts" and "Accumulation saves activations only"
+    Read: handbook/gradient-mechanics.md, "Accumulation over micro-batches" and "Accumulation saves activations only"
     """
     ### BEGIN SOLUTION
     model.zero_grad(set_to_none=True)
@@ -58,14 +57,13 @@ def accumulate(model: nn.Module, x: Tensor, y: Tensor, k: int) -> tuple[float, l
 
 
 def accumulate_tokens(model: nn.Module, micro_batches: Sequence[MicroBatch]) -> float:
-    """Leaves in each p.grad the gradient of the mean over all *scored* tokens of micro-batches that differ in size.
+    """Computes in p.grad the gradient of the mean loss over all *scored* tokens of micro-batches that differ in size.
 
-    Each micro-batch is a pair of int64 [B, T]; B and T may differ from one to the next. A target of -100 is not scored,
-    which is how padding and prompts are marked; token 0 is a token like any other. A micro-batch may hold no scored
-    token at all, and may then be passed over; the group holds at least one. The tensors belong to the caller and stay
-    as they are, and so do the weights and the mode of the model. As before: one forward and one backward per
-    micro-batch, in the order given, and no gradients from before. Here the gradients add up in p.grad itself; a
-    parameter that gets none has None there.
+    Each micro-batch is a pair of int64 [B, T]; B and T may differ from one to the next. Targets of -100 mark padding
+    and prompts and are not scored; token 0 is a token like any other. A micro-batch without scored tokens may be
+    skipped; the group has at least one scored token. The caller's tensors, the weights and the model's mode stay
+    unchanged. As in `accumulate`, each micro-batch has one forward and one backward, in the order given, and gradients
+    from before the call have no effect. Here the gradients add up in p.grad; without a gradient, p.grad is None.
 
     Returns the mean cross-entropy over the group's scored tokens, a Python float in nats.
     Read: handbook/gradient-mechanics.md, "Unequal micro-batches"
@@ -83,17 +81,16 @@ def accumulate_tokens(model: nn.Module, micro_batches: Sequence[MicroBatch]) -> 
 
 
 def train_epoch(model: nn.Module, optimizer: Optimizer, micro_batches: Iterable[MicroBatch], k: int) -> list[float]:
-    """One pass over the data, with one update for every `k` micro-batches.
+    """Makes one pass over the data, with one update per group of `k` micro-batches.
 
-    All micro-batches have the same size. Their number need not be a multiple of `k`: the last update follows the
-    micro-batches that are left, and counts them like a batch of that many. Each update follows its own group's mean
-    gradient, and nothing that was in p.grad before. `micro_batches` is any iterable: it may be readable once, without a
-    length, and larger than memory. Read no further than the group in work, or one micro-batch beyond it. As before,
-    autograd holds one micro-batch's activations at a time. The tensors belong to the caller and stay as they are; the
-    model stays in its mode.
+    All micro-batches have the same size. Their number need not be a multiple of `k`: the last group has the
+    micro-batches that are left. Each update uses its own group's mean gradient; gradients from before have no effect.
+    `micro_batches` is any iterable: it may be readable only once, have no length, and be larger than memory. Read at
+    most one micro-batch beyond the current group. As before, autograd holds one micro-batch's activations at a time.
+    The caller's tensors and the model's mode stay unchanged.
 
     Returns a list with one loss per update, Python floats in nats: the mean over the group, before its update. Without
-    micro-batches there is no update. Read: handbook/gradient-mechanics.md, "A batch in parts"
+    micro-batches there is no update. Read: handbook/gradient-mechanics.md, "Accumulation over micro-batches"
     """
     ### BEGIN SOLUTION
     losses: list[float] = []
@@ -112,13 +109,14 @@ def train_epoch(model: nn.Module, optimizer: Optimizer, micro_batches: Iterable[
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:
-    """Shortens the gradient to the length `max_norm` where it is longer, in place; returns its length from before.
+    """Clips the gradient to the norm `max_norm`, in place, and returns the norm before clipping.
 
-    The gradients of all `parameters`, laid end to end, are one vector; its length is the root of the sum of all
-    squares. All of them are multiplied by the same number. A gradient that is short enough, or 0, stays as it is.
-    `parameters` may be a generator, as model.parameters() is; those whose gradient is None are passed over, and all may
-    be such. Gradients may be fp64, fp32, bf16 or fp16, in any mixture, and keep their dtype. Compute and add squares of
-    16-bit gradients in fp32 or fp64, because in fp16 the square of 256 is inf, and squares of fp64 gradients in fp64.
+    The gradients of all `parameters` together are one vector; its norm is the root of the sum of all squares. If the
+    norm is above `max_norm`, all gradients are multiplied by the same factor; otherwise they stay unchanged.
+    `parameters` may be a generator, as model.parameters() is. Parameters whose gradient is None are skipped, even if
+    that is all of them. Gradients may be fp64, fp32, bf16 or fp16, in any mixture, and keep their dtype. Compute
+    and add squares of 16-bit gradients in fp32 or fp64, because in fp16 the square of 256 is inf, and squares of fp64
+    gradients in fp64.
 
     Returns a Python float. Write it by hand, without torch.nn.utils.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"
@@ -136,14 +134,14 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 def clipped_update(
     model: nn.Module, optimizer: Optimizer, micro_batches: Iterable[MicroBatch], max_norm: float
 ) -> float:
-    """One update that follows the mean gradient of these micro-batches, all of the same size, clipped to `max_norm`.
+    """Makes one update with the mean gradient of these micro-batches, all of the same size, clipped to `max_norm`.
 
-    `micro_batches` is any iterable of at least one micro-batch. It may be readable once, without a length, and larger
-    than memory: how many there are is known only at the end. Read no further than one beyond the micro-batch in work.
-    As before, autograd holds one micro-batch's activations at a time. What is clipped is the gradient that the update
-    follows: the whole group's mean. Gradients from before must not count.
+    `micro_batches` is any iterable of at least one micro-batch. It may be readable only once, have no length, and be
+    larger than memory, so their number is known only at the end. Read at most one beyond the current micro-batch. As
+    before, autograd holds one micro-batch's activations at a time. Clip the gradient that the update uses: the mean
+    over the whole group. Gradients from before the call have no effect.
 
-    Returns that gradient's norm from before the clipping, a Python float.
+    Returns that gradient's norm before clipping, a Python float.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"
     """
     ### BEGIN SOLUTION
@@ -162,10 +160,10 @@ def clipped_update(
 
 
 def count_updates(micro_batches: int, k: int, epochs: int) -> int:
-    """The number of updates that `epochs` passes of `train_epoch` make over `micro_batches` micro-batches each.
+    """Returns the number of updates of `epochs` passes of `train_epoch` over `micro_batches` micro-batches each.
 
-    This is the length that a schedule needs to know, an int. Each pass ends with an update for what is left. Without
-    micro-batches, or without passes, there are 0 updates.
+    This int is the length of a schedule. Each pass ends with an update for the micro-batches that are left, if any.
+    Without micro-batches, or without passes, there are 0 updates.
     """
     ### BEGIN SOLUTION
     return epochs * math.ceil(micro_batches / k)
@@ -179,14 +177,14 @@ def train_scheduled(
     epochs: Iterable[Iterable[MicroBatch]],
     k: int,
 ) -> list[float]:
-    """Trains for several passes, with `train_epoch`'s updates, and moves the learning rate once after each update.
+    """Trains for several passes, with `train_epoch`'s updates, and changes the learning rate once after each update.
 
-    `scheduler` is one of torch's, made for `optimizer`: scheduler.step() moves the rate of every parameter group.
+    `scheduler` is one of torch's, made for `optimizer`: scheduler.step() changes the rate of every parameter group.
     `epochs` are the passes, each an iterable of micro-batches as `train_epoch` takes it; passes and micro-batches may
-    be readable once. Read no further than the group in work, or one micro-batch beyond it.
+    be readable only once. Read at most one micro-batch beyond the current group.
 
     Returns a list of the rates of the first parameter group, one float per update: the rate that the update used.
-    Read: handbook/gradient-mechanics.md, "Everything else happens once an update"
+    Read: handbook/gradient-mechanics.md, "Calls that run once per update"
     """
     ### BEGIN SOLUTION
     rates: list[float] = []
@@ -201,17 +199,17 @@ def train_scheduled(
 
 
 def noise_estimates(gradients: Tensor, micro_batch: int) -> tuple[float, float]:
-    """Estimates of |G|^2, G being the true gradient, and of the noise around G, from k micro-batches' gradients.
+    """Estimates |G|^2, where G is the true gradient, and the noise around G, from k micro-batches' gradients.
 
-    `gradients` is fp32 or fp64 [k, P]: in each row, all gradients of one micro-batch of `micro_batch` sequences, laid
-    end to end; k is at least 2, and the tensor stays as it is. The gradient of a batch of B sequences has the expected
-    squared length |G|^2 + tr(S) / B, S being the covariance of one sequence's gradient. Two batch sizes give two
+    `gradients` is fp32 or fp64 [k, P]: each row holds all gradients of one micro-batch of `micro_batch` sequences; k is
+    at least 2, and the tensor stays unchanged. The gradient of a batch of B sequences has the expected squared length
+    |G|^2 + tr(S) / B, where S is the covariance of one sequence's gradient. Two batch sizes give two
     equations: B_s = `micro_batch`, where the squared length is the mean over the rows of |row|^2, and B_b = k *
     `micro_batch`, the whole batch, whose gradient is the mean of the rows.
 
     Returns unbiased estimates of |G|^2 and of tr(S), in this order, as Python floats. A single estimate of |G|^2 can
     be negative. Source: McCandlish et al., arXiv 1812.06162, appendix A.
-    Read: handbook/gradient-mechanics.md, "How much of a gradient is noise"
+    Read: handbook/gradient-mechanics.md, "The gradient noise scale"
     """
     ### BEGIN SOLUTION
     small, big = micro_batch, len(gradients) * micro_batch
@@ -224,11 +222,11 @@ def noise_estimates(gradients: Tensor, micro_batch: int) -> tuple[float, float]:
 
 
 def noise_scale(steps: Sequence[Tensor], micro_batch: int) -> float:
-    """The gradient noise scale tr(S) / |G|^2, in sequences, from the gradients of several steps.
+    """Returns the gradient noise scale tr(S) / |G|^2, in sequences, from the gradients of several steps.
 
-    Each of `steps` is a [k, P] as `noise_estimates` takes it; k may differ between steps, and all of them count the
-    same. Both estimates are noisy, and
-    a ratio of noisy numbers is biased: average each estimate over the steps first, then divide once.
+    Each of `steps` is a tensor [k, P] as for `noise_estimates`; k may differ between steps, and all steps count the
+    same. Both estimates are noisy, and a ratio of noisy numbers is biased: average each estimate over the steps first,
+    then divide once.
 
     Returns a Python float; math.inf where the averaged |G|^2 is not above 0, because then no signal was found.
     """

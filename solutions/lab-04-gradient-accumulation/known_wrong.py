@@ -6,9 +6,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "last_part_only",
         fails=("accumulate/gradient",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients that come back are those of the last micro-batch, divided by k. Those of the
-        earlier micro-batches are gone: cleared or replaced instead of added up.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The returned gradients are those of the last micro-batch, divided by k. The gradients of the
+        earlier micro-batches are cleared or replaced. Add each micro-batch's gradients to the sums.""",
         change="""
 -                sums[place] = gradient if so_far is None else so_far + gradient
 +                sums[place] = gradient
@@ -17,10 +17,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "loss_undivided",
         fails=("accumulate/gradient",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients are the sum of the k micro-batches' mean gradients: k times the batch's. SGD then
-        steps k times too far, and a clipping limit acts k times too early. AdamW divides such a factor out again, so
-        its loss curve does not show it.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The gradients are the sum of the k micro-batches' mean gradients: k times the batch's gradient.
+        SGD then steps k times too far, and clipping starts k times too early. AdamW cancels such a factor, so its loss
+        does not show it. Divide by k.""",
         change="""
 -        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
 +        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
@@ -32,10 +32,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "added_twice",
         fails=("accumulate/gradient",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Gradients count more than once in the sums. p.grad still holds earlier gradients when the next
-        backward adds to it, and it may even be the same tensor as the sum. Once its gradient is in the sum, p.grad has
-        to be None.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Some gradients are in the sums more than once. p.grad still holds earlier gradients when the next
+        backward adds to it, or p.grad and the sum are the same tensor. Set p.grad to None after adding it to the
+        sum.""",
         change="""
              if parameter.grad is not None:
 @@
@@ -46,10 +46,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "parts_of_k_sequences",
         fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The micro-batches have k sequences each; k is the number of micro-batches. With 12 sequences and
-        k = 3 that is four parts of 3 instead of three parts of 4, and a division by 3 makes loss and gradient 4/3 of
-        what they should be.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The micro-batches have k sequences each, but k is the number of micro-batches. 12 sequences with
+        k = 3 must give three micro-batches of 4; four of 3, divided by 3, make loss and gradient 4/3 of the right
+        ones.""",
         change="""
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 +    for micro_x, micro_y in zip(x.split(k), y.split(k), strict=True):
@@ -59,8 +59,8 @@ KNOWN_WRONG = (
         "gradients_left_behind",
         fails=("accumulate/gradient",),
         read="labs/lab-04-gradient-accumulation.md#accumulate",
-        explanation="""p.grad is not None afterwards. The next backward adds to what is left there, a backward of
-        somebody else or of the next micro-batch: then gradients count more than once.""",
+        explanation="""p.grad is not None after the call. The next backward adds to it, so those gradients count more
+        than once. Set every p.grad to None.""",
         change="""
 -                parameter.grad = None
 +                parameter.grad = None
@@ -72,9 +72,8 @@ KNOWN_WRONG = (
         "tokens_cut_not_sequences",
         fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
         read="labs/lab-04-gradient-accumulation.md#accumulate",
-        explanation="""The batch is cut along T, not along B: each micro-batch has all sequences and a part of their
-        tokens. Tokens at the start of a later part then see none of the tokens before them, and take positions from 0
-        again. A micro-batch is B/k whole sequences.""",
+        explanation="""The batch is split along T, not along B. Tokens in a later part then cannot attend to the tokens
+        before them, and their positions start at 0 again. A micro-batch is B/k whole sequences.""",
         change="""
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 +    for micro_x, micro_y in zip(x.chunk(k, 1), y.chunk(k, 1)):
@@ -83,9 +82,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "first_part_only",
         fails=("accumulate/gradient",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients that come back are those of the first micro-batch, divided by k. Those of later
-        micro-batches are never added.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The returned gradients are those of the first micro-batch, divided by k. Add the gradients of the
+        later micro-batches too.""",
         change="""
 -                sums[place] = gradient if so_far is None else so_far + gradient
 +                sums[place] = gradient if so_far is None else so_far
@@ -94,9 +93,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "loss_divided_twice",
         fails=("accumulate/loss",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The loss is divided by the number of micro-batches twice. The gradient is right and the loss
-        curve is k times too low: an untrained model seems to start far below ln V.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The loss is divided by the number of micro-batches twice. The gradient is right, but the loss is
+        too small by k: an untrained model seems to start far below ln V. Divide once.""",
         change="""
 -    return total, sums
 +    return total / k, sums
@@ -105,10 +104,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "loss_of_the_last_part",
         fails=("accumulate/loss",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The function returns the loss of the last micro-batch. Logged, it is the loss of a smaller batch,
-        and so wobbles more than the gradient that was followed. The batch's loss is the mean over all
-        micro-batches.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The returned loss is that of the last micro-batch. In a log it is noisier than the gradient that
+        was used, because it comes from a smaller batch. Return the mean over all micro-batches.""",
         change="""
 -    return total, sums
 +    return loss.item() * k, sums
@@ -118,9 +116,9 @@ KNOWN_WRONG = (
         "sums_in_bf16",
         fails=("accumulate/sums",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The gradients of a bf16 model are added up in bf16. With 8 bits of precision a sum of k numbers
-        loses what is below a 256th of it: each further micro-batch counts less than the one before. Convert each
-        gradient to fp32, and add those.""",
+        explanation="""The gradients of a bf16 model are added up in bf16. With 8 bits of precision, a sum drops the
+        part of each addend that is below a 256th of the sum, so later micro-batches count less. Convert each gradient
+        to fp32 before adding it.""",
         change="""
 -                gradient = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32))
 +                gradient = parameter.grad
@@ -130,8 +128,8 @@ KNOWN_WRONG = (
         "converted_at_the_end",
         fails=("accumulate/sums",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The gradients that come back are fp32, but they were added up in bf16 before, and a conversion
-        brings no digit back. The sum itself has to be in fp32, from the first addition on.""",
+        explanation="""The returned gradients are fp32, but they were added up in bf16 first. A conversion at the end
+        does not restore the lost digits. Keep the sum in fp32 from the first addition on.""",
         change="""
 -                gradient = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32))
 +                gradient = parameter.grad
@@ -144,8 +142,9 @@ KNOWN_WRONG = (
         "whole_batch_at_once",
         fails=("accumulate/sums", "accumulate/memory"),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The whole batch goes through the model at once. The gradient and the loss are right, of course;
-        the point was that its activations do not fit.""",
+        explanation="""The whole batch goes through the model at once. Gradient and loss are right, but the activations
+        of the whole batch are in memory, which accumulation avoids. Run one forward and one backward for each
+        micro-batch.""",
         change="""
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 -        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
@@ -159,9 +158,9 @@ KNOWN_WRONG = (
         "graph_retained",
         fails=("accumulate/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The activations of a micro-batch are kept after its backward (retain_graph, or a loss that still
-        has its graph), so two or more are held at once. Each micro-batch has a graph of its own, so no graph is walked
-        twice and there is nothing to retain.""",
+        explanation="""The activations of a micro-batch stay in memory after its backward, as with retain_graph=True or
+        with a loss that keeps its graph. Each micro-batch has its own graph, and one backward is enough for it. Drop
+        the graph, and keep loss.item().""",
         change="""
 -        loss.backward()
 +        loss.backward(retain_graph=True)
@@ -170,9 +169,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "never_cleared",
         fails=("accumulate/stale",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Gradients from before are added in. They come from somebody else's backward: a gradient monitor,
-        or a step that failed. Old gradients have to be gone before the first backward.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Gradients from before the call are added to the sums. Other code may leave some behind, such as a
+        gradient monitor or a step that failed. Set every p.grad to None before the first backward.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 """,
@@ -180,10 +179,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "zeros_for_unused",
         fails=("accumulate/stale",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A parameter that gets no gradient from this batch has zeros instead of None. None and zero are
-        not the same to an optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum
-        move one whose gradient is zero.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A parameter that gets no gradient from this batch has zeros instead of None. An optimizer skips a
+        parameter whose gradient is None, but with zeros it applies weight decay and momentum. Clear with
+        set_to_none=True.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 +    model.zero_grad(set_to_none=False)
@@ -192,9 +191,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "divides_what_is_not_there",
         fails=("accumulate/stale", "accumulate/frozen"),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A frozen or unused parameter has no gradient: its p.grad is None, and None can be neither added
-        nor divided nor converted. Skip those parameters.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A p.grad of None is used like a tensor. p.grad is None for a frozen parameter and for one that
+        the batch did not use; None cannot be added, divided or converted. Skip such parameters.""",
         change="""
 -            if parameter.grad is not None:
 +            if parameter.grad is not False:
@@ -203,10 +202,10 @@ KNOWN_WRONG = (
     KnownWrong(
         "zeros_for_frozen",
         fails=("accumulate/stale", "accumulate/frozen"),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A frozen parameter has a sum of zeros instead of None. None and zero are not the same to an
-        optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum move one whose
-        gradient is zero. A frozen layer then shrinks.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A frozen parameter has a sum of zeros instead of None. An optimizer skips a parameter whose
+        gradient is None, but with zeros it applies weight decay and momentum, so a frozen layer would shrink. Return
+        None.""",
         change="""
 -    sums: list[Tensor | None] = [None for _ in parameters]
 +    wide = [torch.promote_types(parameter.dtype, torch.float32) for parameter in parameters]
@@ -217,9 +216,9 @@ KNOWN_WRONG = (
         "none_left_out",
         fails=("accumulate/stale", "accumulate/frozen"),
         read="labs/lab-04-gradient-accumulation.md#accumulate",
-        explanation="""The list has no place for a parameter that gets no gradient, so each tensor after it stands at
-        another parameter's place. The list has one entry per parameter, in the order of model.parameters(), and None
-        for such a parameter.""",
+        explanation="""The list has no entry for a parameter without a gradient, so each later tensor is at another
+        parameter's place. The list has one entry per parameter, in the order of model.parameters(), and None for such a
+        parameter.""",
         change="""
 -    return total, sums
 +    return total, [one for one in sums if one is not None]
@@ -228,9 +227,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "training_mode_forced",
         fails=("accumulate/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode, whatever mode it was in. Which mode is right is the caller's
-        choice: fine-tuning with dropout off on purpose then trains with it on.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model is put into training mode although the caller had it, or a part of it, in evaluation
+        mode. Fine-tuning with dropout off on purpose then trains with dropout on. Run the model in the mode it has.""",
         change="""
 +    model.train()
      model.zero_grad(set_to_none=True)
@@ -239,9 +238,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "evaluation_mode_forced",
         fails=("accumulate/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into evaluation mode, whatever mode it was in. Its dropout is off then, and a
-        run that was to be regularized is not. Which mode is right is the caller's choice.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model is put into evaluation mode although the caller had it in training mode. Dropout is
+        then off, so the run is less regularized than intended. Run the model in the mode it has.""",
         change="""
      model.zero_grad(set_to_none=True)
 +    model.eval()
@@ -251,9 +250,8 @@ KNOWN_WRONG = (
         "divides_by_tokens_so_far",
         fails=("accumulate_tokens/gradient",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Early micro-batches weigh too much: each sum is divided by the tokens counted so far, because
-        later micro-batches have not been counted when the first one runs. Count the whole group first: that takes the
-        targets only, not the model.""",
+        explanation="""Each sum is divided by the tokens counted so far, so early micro-batches weigh too much. Count
+        the scored tokens of the whole group before the first forward pass: the targets are enough for that.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 -    total = 0.0
@@ -269,9 +267,9 @@ KNOWN_WRONG = (
         "mean_of_means",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch counts the same, however many scored tokens it has. A token among few others
-        then counts more than one among many: this is the mean of means, and another gradient. Trainers shipped it for
-        years, because with equal lengths it is right.""",
+        explanation="""Each micro-batch has the same weight, so a token among few others counts more than one among
+        many. This mean of means equals the mean over all tokens only where all micro-batches have equally many. Divide
+        every sum by the group's scored tokens.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -287,8 +285,8 @@ def accumulate_tokens(model, micro_batches):
         "padding_counts",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The sum is divided by all targets, those marked -100 included. They add nothing to the sum, but
-        they make the divisor larger: the more padding, the smaller the loss and the gradient.""",
+        explanation="""The sum is divided by all targets, those marked -100 included. They add nothing to the sum, so
+        the more padding there is, the smaller loss and gradient are. Divide by the scored tokens.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(y.numel() for _, y in micro_batches)
@@ -298,8 +296,8 @@ def accumulate_tokens(model, micro_batches):
         "padding_is_a_target",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Targets marked -100 are scored as if they were token 0. The model is trained to write token 0
-        wherever there was padding or a prompt.""",
+        explanation="""Targets marked -100 count as token 0. The model then learns to predict token 0 at padding and in
+        prompts. Leave them out of the sum and of the count.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(y.numel() for _, y in micro_batches)
@@ -312,9 +310,8 @@ def accumulate_tokens(model, micro_batches):
         "targets_weigh",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's mean is weighted by its number of targets, padding included. The mean is one
-        over scored tokens, so the weight has to be their number: otherwise tokens in a micro-batch with much padding
-        count more.""",
+        explanation="""Each micro-batch's mean is weighted by its number of targets, padding included. Tokens in a
+        micro-batch with much padding then count more. Weight it by the number of scored tokens.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -331,9 +328,9 @@ def accumulate_tokens(model, micro_batches):
         "sequences_weigh",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's mean is weighted by its number of sequences. That is right where every
-        sequence has the same number of scored tokens. Here lengths and padding differ, so tokens in short or
-        much-padded sequences count more.""",
+        explanation="""Each micro-batch's mean is weighted by its number of sequences. That is right only if every
+        sequence has equally many scored tokens; otherwise tokens in short or padded sequences count more. Weight it by
+        scored tokens.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -350,8 +347,8 @@ def accumulate_tokens(model, micro_batches):
         "token_zero_is_padding",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Scored targets that are token 0 are missing from the divisor. The marker is -100; token 0 is a
-        token like any other, and cross_entropy does score it.""",
+        explanation="""Targets that are token 0 are missing from the divisor. Only -100 marks padding; cross_entropy
+        scores token 0 like any other token. Count the targets that are not -100.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(int((y > 0).sum()) for _, y in micro_batches)
@@ -361,9 +358,9 @@ def accumulate_tokens(model, micro_batches):
         "targets_shifted_once_more",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="labs/lab-04-gradient-accumulation.md#accumulate_tokens",
-        explanation="""The targets are shifted by one against the logits. `y` holds the next token of each position
-        already: shifted once more, the model learns the token after the next one, and each sequence loses one of its
-        targets.""",
+        explanation="""The targets are shifted by one against the logits. `y` already holds the token after each
+        position. With a second shift the model learns to predict two tokens ahead, and each sequence loses a
+        target.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(int((y[:, 1:] != -100).sum()) for _, y in micro_batches)
@@ -375,8 +372,8 @@ def accumulate_tokens(model, micro_batches):
     KnownWrong(
         "tokens_cleared_every_micro_batch",
         fails=("accumulate_tokens/gradient",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients are those of the last micro-batch alone: p.grad is cleared, or replaced, at each
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The gradients are those of the last micro-batch alone: p.grad is cleared or replaced at each
         micro-batch. Clear once, before the first backward.""",
         change="""
 -        (summed / scored).backward()
@@ -388,9 +385,9 @@ def accumulate_tokens(model, micro_batches):
         "logs_a_mean_of_means",
         fails=("accumulate_tokens/loss",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The gradient is weighted by tokens, but the loss that is returned is the mean of the
-        micro-batches' means. The curve then shows another number than the one that is trained on, and moves when only
-        the padding changes.""",
+        explanation="""The gradient is weighted by tokens, but the returned loss is the mean of the micro-batches'
+        means. It is not the loss that is trained on, and it changes when only the padding changes. Return the mean over
+        all scored tokens.""",
         change="""
 -    total = 0.0
 +    means = []
@@ -406,9 +403,8 @@ def accumulate_tokens(model, micro_batches):
         "loss_divided_by_the_micro_batches_too",
         fails=("accumulate_tokens/loss",),
         read="labs/lab-04-gradient-accumulation.md#accumulate_tokens",
-        explanation="""The loss that comes back is divided by the number of micro-batches once more. The gradient is
-        right; the loss is too small by that number. A sum over all scored tokens, divided by their number, is the mean
-        already.""",
+        explanation="""The returned loss is divided by the number of micro-batches as well. The gradient is right, but
+        the loss is too small. The sum over all scored tokens divided by their number is already the mean.""",
         change="""
 -    return total / scored
 +    return total / scored / len(micro_batches)
@@ -418,8 +414,8 @@ def accumulate_tokens(model, micro_batches):
         "loss_of_the_last_micro_batch",
         fails=("accumulate_tokens/loss",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Of the loss only the last micro-batch's part comes back. The gradient is right. The parts of all
-        micro-batches have to be added up.""",
+        explanation="""The returned loss contains only the last micro-batch's part. The gradient is right. Add up the
+        parts of all micro-batches.""",
         change="""
 -        total += summed.item()
 +        total = summed.item()
@@ -429,8 +425,8 @@ def accumulate_tokens(model, micro_batches):
         "mean_times_count",
         fails=("accumulate_tokens/empty",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""A micro-batch with nothing scored makes everything nan: its mean is 0/0, and nan times 0 is nan.
-        Every gradient is nan from there on. A sum over nothing is 0, so add up sums.""",
+        explanation="""A micro-batch without scored tokens makes loss and gradients nan: its mean is 0 / 0, and nan
+        times 0 is nan. Use sums, because a sum over no tokens is 0, or skip such a micro-batch.""",
         change="""
 -        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
 -        (summed / scored).backward()
@@ -447,8 +443,8 @@ def accumulate_tokens(model, micro_batches):
         "one_token_at_least",
         fails=("accumulate_tokens/empty",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""A micro-batch with nothing scored counts as one token, so the whole group is divided by one too
-        many for each such micro-batch. A guard against 0 belongs on the total, if anywhere, not on the parts.""",
+        explanation="""A micro-batch without scored tokens counts as one token, so the divisor is too large by one for
+        each of them. A guard against 0 may stand at the total, not at each micro-batch.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(max(1, int((y != -100).sum())) for _, y in micro_batches)
@@ -458,9 +454,9 @@ def accumulate_tokens(model, micro_batches):
         "one_backward_for_the_group",
         fails=("accumulate_tokens/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""Backward runs once for the whole group. The number is right without counting ahead, but every
-        micro-batch's activations wait for that backward. Count the targets first; they are there before any
-        forward.""",
+        explanation="""Backward runs once for the whole group. Loss and gradient are right, but the activations of all
+        micro-batches are in memory until then. Count the scored tokens first, which needs no forward pass; then run
+        backward for each micro-batch.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -476,9 +472,9 @@ def accumulate_tokens(model, micro_batches):
     KnownWrong(
         "tokens_over_old_gradients",
         fails=("accumulate_tokens/stale",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Gradients from before are added in, divided by nothing. They come from somebody else's backward.
-        Clear before the first micro-batch.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Gradients from before the call are part of the result. Other code may leave some behind. Clear
+        them before the first backward.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 """,
@@ -486,10 +482,10 @@ def accumulate_tokens(model, micro_batches):
     KnownWrong(
         "zeros_for_idle",
         fails=("accumulate_tokens/stale",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A parameter that gets no gradient from this group has a p.grad afterwards, an old one or zeros.
-        An optimizer steps every parameter whose p.grad is not None: weight decay and momentum move it. Set every p.grad
-        to None before the first backward, also of frozen parameters.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A parameter that gets no gradient from this group has an old p.grad or zeros after the call. An
+        optimizer updates every parameter whose p.grad is not None, by weight decay and momentum. Set every p.grad to
+        None first, also those of frozen parameters.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 +    model.zero_grad(set_to_none=False)
@@ -499,9 +495,9 @@ def accumulate_tokens(model, micro_batches):
         "targets_overwritten",
         fails=("accumulate_tokens/undisturbed",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The caller's targets are changed: -100 is gone from them. This call may be right; in the next
-        epoch the same tensors have no padding any more, and another token is trained on in its place. Functions with an
-        underscore, such as clamp_, write into the tensor.""",
+        explanation="""The call changes the caller's targets: -100 is replaced. In the next epoch the same tensors have
+        no padding mark, and the model trains on another token there. Work on a copy; functions such as clamp_ write
+        into the tensor.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    masks = [(y != -100).flatten() for _, y in micro_batches]
@@ -517,9 +513,9 @@ def accumulate_tokens(model, micro_batches):
     KnownWrong(
         "cleared_every_micro_batch",
         fails=("train_epoch/update",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Each update follows the last micro-batch of its group, divided by k; the gradients of the others
-        are cleared before they are used. Clear once per group, before its first backward.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Each update uses only the last micro-batch of its group, divided by k: the gradients of the
+        others are cleared before the update. Clear once per group, before its first backward.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
 @@
@@ -530,11 +526,10 @@ def accumulate_tokens(model, micro_batches):
     KnownWrong(
         "steps_at_multiples",
         fails=("train_epoch/update",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The first update comes after one micro-batch, and from then on each comes k - 1 too early,
-        because `i % k == 0` is true for i = 0. What follows the last update is lost. Updates belong after micro-batch
-        k, 2k, ...: `(i + 1) % k == 0`. This bug shipped in public training code, together with a loss that nobody
-        divided.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The first update comes after one micro-batch, each later one k - 1 too early, and micro-batches
+        after the last update are lost. `i % k == 0` does that, because it is true for i = 0. Update after micro-batch
+        k, 2k, ...: `(i + 1) % k == 0`, and once more if micro-batches are left.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, total = [], 0.0
@@ -554,9 +549,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "updates_every_micro_batch",
         fails=("train_epoch/update",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Every micro-batch gets an update of its own. That is training with a small batch. Backward k
-        times, then step once.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Every micro-batch gets its own update, which is training with a small batch. Run backward k
+        times, then update once.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses = []
@@ -572,9 +567,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "updates_follow_the_sum",
         fails=("train_epoch/update",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Each update follows the sum of k gradients, not their mean, and with SGD goes k times as far as
-        the batch's own update would. The losses that are returned may look right.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Each update uses the sum of k gradients, not their mean, so with SGD it is k times too long. The
+        returned losses may look right. Divide by the number of micro-batches.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -586,9 +581,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "cleared_before_the_update",
         fails=("train_epoch/update",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients are cleared between the last backward and the update, so the update finds none and
-        moves nothing. Clear before a group's first backward.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The gradients are cleared between the last backward and the update, so the update changes
+        nothing. Clear them before the first backward of a group.""",
         change="""
 +        optimizer.zero_grad()
          optimizer.step()
@@ -597,9 +592,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "cleared_once_an_epoch",
         fails=("train_epoch/groups",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The first update is right; each later one also follows the gradients of all groups before it, at
-        weights that the model no longer has. Clear the gradients before each group.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The first update is right. Each later update also contains the gradients of all groups before it,
+        which belong to older weights. Clear the gradients before each group.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -612,10 +607,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "a_loss_each_micro_batch",
         fails=("train_epoch/losses",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""One loss is returned for each micro-batch, not for each update. A curve over these has k times as
-        many points as there were steps, and each point is the loss of a small batch: noisier than what the updates
-        followed.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The list has one loss per micro-batch, not per update. A plot then has k times as many points as
+        updates, and each point is the noisier loss of a small batch. Return the mean over each group.""",
         change="""
 -        total = 0.0
          for x, y in group:
@@ -632,10 +626,10 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "losses_from_after_the_update",
         fails=("train_epoch/losses",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses are those after the update, on the tokens that the update has just followed. They are
-        always a little lower than the loss on new text, and cost a second forward pass. Keep the loss that backward
-        started from.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The losses are those after the update. They are too low, because the weights were just fitted to
+        these tokens, and they cost a second forward pass. Return the losses from the forward passes before the
+        update.""",
         change="""
 -        total = 0.0
          for x, y in group:
@@ -653,9 +647,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "sums_of_losses",
         fails=("train_epoch/losses",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Each number that comes back is the sum of a group's losses, not their mean. The updates are
-        right; the curve starts at k times ln V, and a leftover group seems to have learned a lot at once.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Each number is the sum of a group's losses, not their mean. The updates are right, but the curve
+        starts at k times ln V, and a smaller last group seems to have a much lower loss. Return the mean.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 -            loss.backward()
@@ -666,9 +660,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "losses_of_the_last_micro_batch",
         fails=("train_epoch/losses",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Each loss is that of its group's last micro-batch. The updates are right, but each point of the
-        curve is the loss of a small batch. The mean over the group belongs to the update.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Each loss is that of the last micro-batch of its group. The updates are right, but each point of
+        the curve is the noisier loss of a small batch. Return the mean over the group.""",
         change="""
 -        losses.append(total)
 +        losses.append(loss.item() * len(group))
@@ -677,9 +671,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "an_update_of_nothing",
         fails=("train_epoch/leftover",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""An update is made of nothing where no micro-batch is left, and a loss of 0 is reported. AdamW
-        skips parameters without a gradient, but the step counts, here and in a schedule.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""An update without micro-batches is made, and a loss of 0 is reported for it. Optimizers skip
+        parameters without a gradient, but a schedule counts the update. Update only if the group has a micro-batch.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -696,9 +690,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "leftover_divided_by_k",
         fails=("train_epoch/leftover",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The last group is divided by k although it has fewer micro-batches. Gradient and loss of the last
-        update are too small, by (micro-batches left) / k. Divide by the number that the group has.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The last group is divided by k although it has fewer micro-batches. Its gradient and loss are too
+        small. Divide by the number of micro-batches in the group.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
@@ -707,10 +701,10 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "leftover_gradient_divided_by_k",
         fails=("train_epoch/leftover",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradient of the last group is divided by k although the group has fewer micro-batches, so the
-        last update is too short. The losses that come back are right, so no curve shows it. Divide by the number that
-        the group has.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The last group's gradient is divided by k although the group has fewer micro-batches, so its
+        update is too short. The returned losses are right and do not show it. Divide by the number of micro-batches in
+        the group.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 -            loss.backward()
@@ -723,10 +717,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "leftover_dropped",
         fails=("train_epoch/leftover",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The last micro-batches get no update where their number is not a multiple of k. Their gradients
-        were computed and are cleared at the next epoch's start. With a fixed order it is the same data each time that
-        is never learned.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The last micro-batches get no update if their number is not a multiple of k. With a fixed order
+        the model never trains on that data. Make a last update from the micro-batches that are left.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, total = [], 0.0
@@ -747,8 +740,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "a_backward_each_group",
         fails=("train_epoch/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""Backward runs once per group. Every micro-batch's activations are held until then: the memory of
-        the whole batch, which accumulation was to avoid.""",
+        explanation="""Backward runs once per group. The activations of all its micro-batches are in memory until then,
+        which accumulation avoids. Run backward for each micro-batch.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, stream = [], iter(micro_batches)
@@ -764,9 +757,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "reads_everything_first",
         fails=("train_epoch/memory",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""All micro-batches are read before the first update, and the whole data set is held in memory. A
-        stream that never ends never gets to its first update. Take k at a time.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""All micro-batches are read before the first update, so the whole data set is in memory, and an
+        endless stream never gets an update. Read k micro-batches at a time.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -779,10 +772,10 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "cleared_after_the_update",
         fails=("train_epoch/stale",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Gradients from before the first group go into the first update, though each later group begins
-        without any. Clearing after an update is the same as clearing before a group only as long as nobody else calls
-        backward: a gradient monitor, or an epoch that was broken off.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Gradients from before the first group are part of the first update. Clearing only after updates
+        is not enough: other code may leave gradients behind, such as a gradient monitor. Clear before the first
+        backward of each group.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
 @@
@@ -793,9 +786,9 @@ def train_epoch(model, optimizer, micro_batches, k):
     KnownWrong(
         "epoch_in_training_mode",
         fails=("train_epoch/mode",),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode, whatever mode it was in. Which mode is right is the caller's
-        choice: fine-tuning with dropout off on purpose then trains with it on.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The model is put into training mode although the caller had it, or a part of it, in evaluation
+        mode. Fine-tuning with dropout off on purpose then trains with dropout on. Run the model in the mode it has.""",
         change="""
 -    stream = iter(micro_batches)
 +    stream = iter(micro_batches)
@@ -806,9 +799,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "norm_after_clipping",
         fails=("clip_once/norm",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""What is returned is the norm after the clipping. It never says more than max_norm: a run that
-        logs it shows a flat line at the limit, and the spike that was clipped is invisible. Return the norm from
-        before.""",
+        explanation="""The returned norm is that of the clipped gradient. It is never above max_norm, so a log shows a
+        flat line and hides every spike. Return the norm before clipping.""",
         change="""
              gradient.mul_(max_norm / norm)
 -    return norm
@@ -819,9 +811,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "largest_number_is_the_norm",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is the size of the largest number. That is a norm too, the infinity norm, but it is
-        shorter than the length of the vector: the root of the sum of all squares is asked for. Gradients are clipped
-        too late and stay too long.""",
+        explanation="""The norm is the largest absolute value, the infinity norm. It is smaller than the root of the sum
+        of all squares, so clipping starts too late and leaves gradients too long.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = max((gradient.double().abs().max().item() for gradient in gradients), default=0.0)
@@ -831,9 +822,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "norms_added_up",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is the sum of the tensors' norms. Lengths of parts do not add up to the length of the
-        whole; their squares do. The sum is too large, so the gradient is clipped too early and ends shorter than
-        max_norm.""",
+        explanation="""The norm is the sum of the tensors' norms. The squares of the norms add up, not the norms. The
+        sum is too large, so clipping starts too early and makes the gradient shorter than max_norm.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.double().norm().item() for gradient in gradients)
@@ -843,8 +833,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "root_forgotten",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is the squared length: its root is missing. A gradient of length 10 seems to be 100
-        long, and is cut to a tenth of the limit.""",
+        explanation="""The norm is the sum of squares without the root. A gradient of norm 10 then seems to have norm
+        100 and is clipped to a tenth of the limit. Take the root.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.double().square().sum().item() for gradient in gradients)
@@ -854,9 +844,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "sizes_added_up",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is the sum of the sizes of all numbers. That is a norm too, the L1 norm, but it is
-        longer than the vector: the root of the sum of all squares is asked for. Gradients are clipped too early and end
-        too short.""",
+        explanation="""The norm is the sum of all absolute values, the L1 norm. It is larger than the root of the sum of
+        all squares, so clipping starts too early and makes gradients too short.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.double().abs().sum().item() for gradient in gradients)
@@ -866,8 +855,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "root_mean_square",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is the root of the mean square, not of the sum: too small by the root of the number of
-        parameters. Gradients are clipped too late and stay too long.""",
+        explanation="""The norm is the root of the mean square, not of the sum of squares. It is too small by the root
+        of the number of parameters, so clipping starts too late and leaves gradients too long.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    count = max(1, sum(gradient.numel() for gradient in gradients))
@@ -878,8 +867,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "longest_tensor_is_the_norm",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm is that of the longest tensor alone. The whole gradient is longer, so it is clipped too
-        late and stays too long. The squares of all tensors belong to the sum.""",
+        explanation="""The norm is that of one tensor, the longest. The norm of all gradients together is larger, so
+        clipping starts too late and leaves the gradient too long. Add the squares of all tensors.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = max((gradient.double().norm().item() for gradient in gradients), default=0.0)
@@ -889,9 +878,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "clipped_by_value",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Each number is cut to the range from -max_norm to max_norm. That is clipping by value: it
-        flattens large numbers and leaves small ones, so the gradient turns, and its length may still be over max_norm
-        many times.""",
+        explanation="""Each number is clipped to the range from -max_norm to max_norm. That changes only the large
+        numbers, so the gradient points in another direction, and its norm may still be above max_norm. Multiply all
+        numbers by one factor.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -904,9 +893,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "each_tensor_by_itself",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Each tensor is clipped to max_norm by its own norm. Large tensors are shortened, small ones are
-        not, so the gradient turns: the update no longer follows the gradient of the loss. The whole gradient is one
-        vector and has one factor.""",
+        explanation="""Each tensor is clipped by its own norm. Long tensors are shortened and short ones are not, so the
+        update points in another direction than the gradient. Multiply all tensors by one factor.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -919,8 +907,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "generator_used_up",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Nothing is clipped where `parameters` is a generator, as model.parameters() is: after the first
-        loop it is empty, so a second loop finds nothing, and says nothing. Keep the gradients in a list.""",
+        explanation="""Nothing is clipped if `parameters` is a generator, as model.parameters() is. A generator yields
+        its items only once: after a first loop, a second loop gets no parameters and raises no error. Keep the
+        gradients in a list.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     norm = math.sqrt(sum(p.grad.double().square().sum().item() for p in parameters if p.grad is not None))
@@ -935,9 +924,8 @@ def clip_gradients(parameters, max_norm):
         "new_tensors_for_gradients",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""p.grad is another tensor after the clipping. The numbers are right, but for a moment each
-        gradient is there twice, and code that refers to the old tensor, such as DDP with its buckets that p.grad views,
-        now has another one than the optimizer. Multiply in place.""",
+        explanation="""p.grad is a new tensor after clipping. For a moment each gradient is in memory twice, and code
+        that refers to the old tensor, such as DDP's buckets, keeps the unclipped numbers. Multiply in place.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     parameters = [p for p in parameters if p.grad is not None]
@@ -952,8 +940,8 @@ def clip_gradients(parameters, max_norm):
         "factor_upside_down",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""A gradient that is too long is made longer still: the factor is norm / max_norm. It has to be
-        max_norm / norm, which is below 1 there.""",
+        explanation="""A gradient above the limit becomes longer, as when the factor is norm / max_norm. The factor is
+        max_norm / norm, which is below 1.""",
         change="""
 -            gradient.mul_(max_norm / norm)
 +            gradient.mul_(norm / max_norm)
@@ -963,8 +951,8 @@ def clip_gradients(parameters, max_norm):
         "nothing_is_written",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Gradients over the limit stay as they are. The norm is right, so nothing looks wrong. A product
-        like g * factor is a new tensor, and the optimizer reads p.grad: multiply in place.""",
+        explanation="""Gradients above the limit are not changed, although the returned norm is right. A product such as
+        g * factor is a new tensor, and the optimizer reads p.grad. Multiply in place.""",
         change="""
 -            gradient.mul_(max_norm / norm)
 +            gradient = gradient * (max_norm / norm)
@@ -974,9 +962,8 @@ def clip_gradients(parameters, max_norm):
         "divides_by_a_norm_of_zero",
         fails=("clip_once/limit", "clip_once/none"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""A gradient that is 0 everywhere makes the quotient max_norm / norm fail: Python raises
-        ZeroDivisionError, and a tensor makes inf of it. Ask first whether the norm is over the limit: then it is not
-        0.""",
+        explanation="""max_norm / norm is computed even if the norm is 0. Python then raises ZeroDivisionError, and a
+        tensor division returns inf. Divide only if the norm is above max_norm.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -990,9 +977,8 @@ def clip_gradients(parameters, max_norm):
         "lengthened_to_the_limit",
         fails=("clip_once/limit",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Every gradient is scaled to max_norm, the short ones too. That is normalizing, not clipping: near
-        a minimum, where gradients are small, each update is as long as ever. And a gradient of length 0 is divided by
-        0.""",
+        explanation="""Every gradient is scaled to the norm max_norm, also a shorter one. Near a minimum, where
+        gradients are small, updates then stay long. Multiply only a gradient whose norm is above max_norm.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -1007,9 +993,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "needs_every_gradient",
         fails=("clip_once/none", "clip_once/once"),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A parameter without a gradient is not passed over. A frozen parameter, or one that this forward
-        pass did not use, has None there, and None has no squares.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A p.grad of None is used like a tensor. p.grad is None for a frozen parameter and for one that
+        the forward pass did not use. Skip such parameters.""",
         change="""
 -    gradients = [p.grad for p in parameters if p.grad is not None]
 +    gradients = [p.grad for p in parameters]
@@ -1018,9 +1004,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "zeros_for_missing",
         fails=("clip_once/none",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A parameter without a gradient has a gradient of zeros afterwards. The norm is right, but None
-        and zero differ: the optimizer now moves a frozen parameter by its weight decay.""",
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A parameter without a gradient has a gradient of zeros after the call. The norm is right, but an
+        optimizer skips a parameter only if its gradient is None: with zeros, weight decay changes a frozen parameter.
+        Leave p.grad None.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     parameters = list(parameters)
@@ -1038,9 +1025,9 @@ def clip_gradients(parameters, max_norm):
         "squares_in_sixteen_bits",
         fails=("clip_once/formats",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The squares of 16-bit gradients are computed or added in their own dtype. In fp16 the square of
-        256 is inf, so the norm is inf and the clipped gradient 0; in bf16 the norm has three digits. Convert to fp32 or
-        wider before squaring.""",
+        explanation="""The squares of 16-bit gradients are computed or added in 16 bits. In fp16 the square of 256 is
+        inf, so the norm is inf and the clipped gradient 0; in bf16 the norm has about three digits. Convert to fp32 or
+        fp64 before squaring.""",
         change="""
 -    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
@@ -1050,8 +1037,8 @@ def clip_gradients(parameters, max_norm):
         "clipped_after_the_update",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The update has followed the long gradient: the clipping comes after it, and what is shortened is
-        thrown away by the next zero_grad. The norm that is logged is right, so nothing looks wrong.""",
+        explanation="""Clipping comes after the update, so the update uses the unclipped gradient. The returned norm is
+        right and does not show it. Clip before optimizer.step().""",
         change="""
 -    norm = clip_gradients(model.parameters(), max_norm)
      optimizer.step()
@@ -1063,9 +1050,9 @@ def clip_gradients(parameters, max_norm):
         "clipped_every_micro_batch",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The gradient is clipped while it still grows, after each backward. The running sum is cut again
-        and again, so the first micro-batches lose more than the last, and the direction turns toward the last one. The
-        norm that comes back is of a mixture. Clip when the group's gradient is complete.""",
+        explanation="""The gradient is clipped after each backward, before it is complete. The first micro-batches are
+        cut more often than the last, so the gradient's direction changes, and the returned norm is not that of the mean
+        gradient. Clip once, after the last backward.""",
         change="""
          count += 1
 +        clip_gradients(model.parameters(), max_norm)
@@ -1075,9 +1062,9 @@ def clip_gradients(parameters, max_norm):
         "clipped_then_divided",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The sum of the gradients is clipped first and divided by their number after that. The clipping
-        then acts at max_norm / k, and a gradient that was too long ends k times too short. Make the mean first; what is
-        clipped must be what the update follows.""",
+        explanation="""The sum of the gradients is clipped and then divided by their number k. The limit is then
+        effectively max_norm / k, so clipping starts too early and updates are too short. Divide first, then clip the
+        mean.""",
         change="""
 -    for parameter in model.parameters():
 -        if parameter.grad is not None:
@@ -1093,9 +1080,9 @@ def clip_gradients(parameters, max_norm):
         "clips_the_sum",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The gradients are never divided by the number of micro-batches. Where the gradient is clipped
-        that does not show, since its length is max_norm either way; the norm is k times too large, so clipping begins k
-        times too early, and below the limit each update is k times too long.""",
+        explanation="""The gradients are not divided by the number of micro-batches, k. The norm is k times too large,
+        so clipping starts k times too early, and below the limit each update is k times too long. Divide before
+        clipping.""",
         change="""
 -    for parameter in model.parameters():
 -        if parameter.grad is not None:
@@ -1105,8 +1092,8 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "clips_with_old_gradients",
         fails=("clip_once/once",),
-        read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Gradients from before the group are added to the group's, and what is clipped is their sum. Clear
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Gradients from before the call are part of the clipped gradient and of the update. Clear them
         before the first backward.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
@@ -1116,8 +1103,8 @@ def clip_gradients(parameters, max_norm):
         "update_in_one_backward",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""Backward runs once for the group. The gradient and its clipping are right, but every
-        micro-batch's activations wait for that one backward: the update holds as much as the whole batch.""",
+        explanation="""Backward runs once for the group. Gradient and clipping are right, but the activations of all
+        micro-batches are in memory until then. Run backward for each micro-batch.""",
         change="""
 -    for x, y in micro_batches:
 -        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
@@ -1133,9 +1120,9 @@ def clip_gradients(parameters, max_norm):
         "update_reads_everything_first",
         fails=("clip_once/once",),
         read="labs/lab-04-gradient-accumulation.md#clip_once",
-        explanation="""All micro-batches are read before the first forward pass, to count them. A group that is larger
-        than memory does not fit. Add up the gradients of the undivided losses, count along, and divide the gradients by
-        the count before they are clipped.""",
+        explanation="""All micro-batches are read before the first forward pass, as when they are counted first. A group
+        that is larger than memory does not fit. Run backward on each loss undivided, count the micro-batches, and
+        divide the gradients by the count before clipping.""",
         change="""
 -    for x, y in micro_batches:
 +    for x, y in list(micro_batches):
@@ -1145,9 +1132,9 @@ def clip_gradients(parameters, max_norm):
         "sum_clipped_to_a_scaled_limit",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The update follows the sum of the gradients, as many times too long as there are micro-batches,
-        clipped to a limit that is too large by the same number. The norm that comes back is right, so no log shows it.
-        What the optimizer gets has to be the mean.""",
+        explanation="""The update uses the sum of the gradients, with a limit multiplied by the number of micro-batches.
+        The update is too long by that number. The returned norm is right and does not show it. Divide the gradients
+        first.""",
         change="""
 -    for parameter in model.parameters():
 -        if parameter.grad is not None:
@@ -1160,8 +1147,8 @@ def clip_gradients(parameters, max_norm):
         "divided_by_one_too_few",
         fails=("clip_once/once",),
         read="labs/lab-04-gradient-accumulation.md#clip_once",
-        explanation="""The sum of n gradients is divided by n - 1, so the gradient and its norm are too large by the
-        factor n / (n - 1). One common cause: enumerate counts from 0, so its last number is n - 1.""",
+        explanation="""The sum of n gradients is divided by n - 1, so gradient and norm are too large by n / (n - 1). A
+        common cause: enumerate counts from 0, so its last number is n - 1.""",
         change="""
 -            parameter.grad.div_(count)
 +            parameter.grad.div_(max(1, count - 1))
@@ -1170,10 +1157,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "divided_by_the_count_so_far",
         fails=("clip_once/once",),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Each loss is divided by the number of micro-batches read so far: the first by 1, the second by 2.
-        The first ones weigh most, and the sum is no mean. Divide the sum by the count at the end, or shrink what is
-        there each time one is added.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Each loss is divided by the number of micro-batches read so far, so the first ones weigh most,
+        and the sum is not the mean. Divide the sum of the gradients by the final count.""",
         change="""
 -        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
 -        count += 1
@@ -1188,8 +1174,8 @@ def clip_gradients(parameters, max_norm):
         "updates_norm_after_clipping",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norm that comes back from the update is that of the clipped gradient. It is never above
-        max_norm, so a spike is invisible in the log. Return the norm from before the clipping.""",
+        explanation="""clipped_update returns the norm of the clipped gradient. It is never above max_norm, so a log
+        hides every spike. Return the norm before clipping.""",
         change="""
 -    norm = clip_gradients(model.parameters(), max_norm)
 +    clip_gradients(model.parameters(), max_norm)
@@ -1200,8 +1186,8 @@ def clip_gradients(parameters, max_norm):
         "limit_times_the_count",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The limit is multiplied by the number of micro-batches although the gradient is their mean
-        already. Updates may be that many times too long. max_norm is the limit of what the update follows.""",
+        explanation="""The limit is multiplied by the number of micro-batches although the gradient is already their
+        mean. Updates may then be too long by that number. Clip the mean gradient to max_norm.""",
         change="""
 -    norm = clip_gradients(model.parameters(), max_norm)
 +    norm = clip_gradients(model.parameters(), count * max_norm)
@@ -1210,9 +1196,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "micro_batches_counted",
         fails=("schedule/count",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The number is that of micro-batches, not of updates. A cosine of this length is only 1/k of the
-        way down when the run ends: it trains at nearly the peak rate to the last.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The result is the number of micro-batches, not of updates. A cosine schedule of that length has
+        made only 1/k of its way when the run ends, so the rate stays near its peak. Divide by k in each pass, rounded
+        up.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * micro_batches
@@ -1221,9 +1208,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "one_update_more",
         fails=("schedule/count",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Each pass counts an update for what is left, also where nothing is. With a multiple of k it is
-        one too many in each pass.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""Each pass counts one update for leftover micro-batches, even if none are left. If k divides the
+        number of micro-batches, that is one too many per pass. Round up instead.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k + 1)
@@ -1232,9 +1219,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rounded_once",
         fails=("schedule/count",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""All passes together are divided by k and rounded up once, as if a group could reach over the end
-        of a pass into the next. Each pass ends with its own update for what is left, so round up in each.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""All passes together are divided by k and rounded up once, as if a group could continue in the
+        next pass. Each pass ends with its own update for leftover micro-batches: round up in each pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return math.ceil(epochs * micro_batches / k)
@@ -1243,9 +1230,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "updates_rounded_down",
         fails=("schedule/count",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The number is rounded down: the update for what is left is not counted. A schedule made with this
-        number ends before the run does, by one update per pass.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The number is rounded down, so the updates for leftover micro-batches are not counted. A schedule
+        of that length ends too early, by one update per pass. Round up in each pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k)
@@ -1255,8 +1242,8 @@ def clip_gradients(parameters, max_norm):
         "rounded_to_the_nearest",
         fails=("schedule/count",),
         read="labs/lab-04-gradient-accumulation.md#schedule",
-        explanation="""The number of groups in a pass is rounded to the nearest. Where less than half a group is left at
-        the end of the pass, its update is not counted. Round up.""",
+        explanation="""The number of groups in a pass is rounded to the nearest integer. If less than half a group is
+        left, its update is not counted. Round up.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * round(micro_batches / k)
@@ -1266,8 +1253,8 @@ def clip_gradients(parameters, max_norm):
         "all_rounded_down",
         fails=("schedule/count",),
         read="labs/lab-04-gradient-accumulation.md#schedule",
-        explanation="""All passes together are divided by k and rounded down. Each pass ends with an update of its own
-        for what is left: round up, in each pass.""",
+        explanation="""All passes together are divided by k and rounded down. Each pass ends with its own update for
+        leftover micro-batches: round up in each pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * micro_batches // k
@@ -1277,8 +1264,8 @@ def clip_gradients(parameters, max_norm):
         "one_pass_counted",
         fails=("schedule/count",),
         read="labs/lab-04-gradient-accumulation.md#schedule",
-        explanation="""The number is that of one pass, whatever `epochs` says. A schedule of that length is over after
-        the first pass.""",
+        explanation="""The result is the number of updates in one pass, for every `epochs`. A schedule of that length
+        ends after the first pass. Multiply by epochs.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return math.ceil(micro_batches / k)
@@ -1288,8 +1275,8 @@ def clip_gradients(parameters, max_norm):
         "leftover_counted_once",
         fails=("schedule/count",),
         read="labs/lab-04-gradient-accumulation.md#schedule",
-        explanation="""The update for what is left is counted once, not once per pass. Every pass ends with such an
-        update where k does not divide the number of micro-batches.""",
+        explanation="""The update for leftover micro-batches is counted once, not once per pass. If k does not divide
+        the number of micro-batches, every pass ends with such an update.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k) + (micro_batches % k > 0)
@@ -1298,9 +1285,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "a_rate_each_micro_batch",
         fails=("schedule/rates",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""One rate comes back for each micro-batch. The updates are right, but a plot of these rates has k
-        times as many points as there were updates.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The list has one rate per micro-batch. The updates are right, but a plot of these rates has k
+        times as many points as updates. Append one rate per update.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
 +            rates += [optimizer.param_groups[0]["lr"]] * len(group)
@@ -1309,9 +1296,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "next_rates_reported",
         fails=("schedule/rates",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rates are those of the next updates: they were read after scheduler.step(). The training is
-        right and the log is off by one, so the first rate is missing and the last one was never used.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The rates are those of the next updates, as when they are read after scheduler.step(). The
+        training is right, but the log lacks the first rate and ends with one that no update used. Read the rate before
+        the update.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
 @@
@@ -1322,9 +1310,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rate_moves_every_micro_batch",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The schedule moves once for each micro-batch. It runs through k times too fast: warm-up is over
-        after 1/k of its updates, and the rate is at its floor when 1/k of the run is done.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule advances once per micro-batch, k times too fast: warm-up ends after 1/k of its
+        updates, and the rate reaches its end after 1/k of the run. Call scheduler.step() once per update.""",
         change="""
 -            scheduler.step()
 +            for _ in group:
@@ -1334,10 +1322,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "groups_reach_over_passes",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""What is left at the end of a pass goes into one group with the first micro-batches of the next
-        pass. Each pass ends with an update of its own: a group that reaches over the end mixes two passes and makes
-        fewer updates than count_updates says.""",
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Leftover micro-batches of a pass are grouped with the first ones of the next pass. That mixes two
+        passes and makes fewer updates than count_updates returns. End each pass with an update of its own.""",
         change="""
 -    for epoch in epochs:
 +    for epoch in [itertools.chain.from_iterable(epochs)]:
@@ -1346,9 +1333,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rate_moves_every_pass",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The schedule moves once per pass. Many examples do that, with schedules whose steps are meant to
-        be epochs. A schedule whose length is a number of updates then hardly moves.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule advances once per pass, as for schedules that count epochs. A schedule that counts
+        updates then hardly changes the rate. Call scheduler.step() after each update.""",
         change="""
 -            scheduler.step()
 +        scheduler.step()
@@ -1357,9 +1344,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rate_moves_first",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The schedule moves before each update. Its first rate is never used, and every update has the
-        next one's. torch warns of it once, in a line that is easily overlooked.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule advances before each update. Its first rate is never used, and every update has the
+        rate of the next one; torch warns about it once. Call scheduler.step() after optimizer.step().""",
         change="""
          while group := list(itertools.islice(stream, k)):
 +            scheduler.step()
@@ -1371,8 +1358,8 @@ def clip_gradients(parameters, max_norm):
         "rate_of_the_last_group",
         fails=("schedule/rates",),
         read="labs/lab-04-gradient-accumulation.md#schedule",
-        explanation="""The rates are those of the last parameter group. Groups may have rates of their own, as a group
-        without weight decay often does; those of the first one are asked for.""",
+        explanation="""The rates are those of the last parameter group. Groups may have different rates. The contract
+        asks for the first group's.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
 +            rates.append(optimizer.param_groups[-1]["lr"])
@@ -1381,9 +1368,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "leftover_moves_no_rate",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rate does not move after the update for what is left at the end of a pass. That is an update
-        like any other, and count_updates counts it: a schedule of that length would not reach its end.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule does not advance after the update for leftover micro-batches. count_updates counts
+        that update, so a schedule of that length does not reach its end. Call scheduler.step() after every update.""",
         change="""
 -            scheduler.step()
 +            if len(group) == k:
@@ -1393,9 +1380,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "schedule_restarts_each_pass",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Each pass begins the schedule again: after the first update of each pass the rate is the same. A
-        schedule counts the updates of the whole run; scheduler.step() without an argument goes on where it was.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule starts again in each pass: after the first update of each pass the rate is the same.
+        A schedule counts the updates of the whole run. Call scheduler.step() without an argument, which continues the
+        count.""",
         change="""
 -        stream = iter(epoch)
 -        while group := list(itertools.islice(stream, k)):
@@ -1410,9 +1398,8 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rate_never_moves",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rate stays what it was at the start: nothing moves the schedule. It moves by
-        scheduler.step(), once after each update.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The rate stays at its first value. Call scheduler.step() once after each update.""",
         change="""
 -            scheduler.step()
 +            pass
@@ -1422,8 +1409,8 @@ def clip_gradients(parameters, max_norm):
         "first_rate_reported",
         fails=("schedule/rates",),
         read="labs/lab-04-gradient-accumulation.md#schedule",
-        explanation="""The list holds the rate that the schedule began with, once per update. The updates are right, and
-        the log shows a rate that never changes. Read the rate before each update.""",
+        explanation="""The list holds the schedule's first rate for every update. The updates are right, but the log
+        shows a constant rate. Read the rate before each update.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
 +            rates.append(scheduler.base_lrs[0])
@@ -1432,9 +1419,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rate_moves_after_each_pass_too",
         fails=("schedule/rates", "schedule/moves"),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rate moves once more at the end of each pass, where no update was made. A schedule counts
-        updates, so it is over before the run is.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule advances once more at the end of each pass, without an update. It counts updates, so
+        it ends before the run does. Call scheduler.step() only after updates.""",
         change="""
 -            scheduler.step()
 +            scheduler.step()
@@ -1444,9 +1431,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "moves_twice_where_nothing_is_left",
         fails=("schedule/moves",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rate moves once too often in a pass whose micro-batches are a multiple of k: also at the end
-        of the pass, as if an update for what is left came there. Nothing is left, so there is no such update.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""The schedule advances once too often in a pass whose number of micro-batches is a multiple of k,
+        as if leftover micro-batches had one more update. Call scheduler.step() only after updates.""",
         change="""
 -            scheduler.step()
 +            if len(group) == k:
@@ -1457,10 +1444,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rate_moves_after_the_pass",
         fails=("schedule/moves",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""All updates of a pass use the same rate; the schedule moves only at the end of the pass, though
-        as many times as there were updates. The rates that come back look right, and no update used them but the first.
-        Move the rate between two updates.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""All updates of a pass use the same rate, because the schedule advances only after the pass, once
+        for each update. The returned rates look right, but only the first was used. Advance between two updates.""",
         change="""
 -        stream = iter(epoch)
 -        while group := list(itertools.islice(stream, k)):
@@ -1475,9 +1461,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "one_group_moves",
         fails=("schedule/moves",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Only the first parameter group has the new rate; the others keep the rate they began with. The
-        usual second group, without weight decay, then never decays its rate. scheduler.step() moves them all.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""Only the first parameter group's rate changes. Another group, such as one without weight decay,
+        then keeps its first rate for the whole run. scheduler.step() changes the rates of all groups.""",
         change="""
      rates: list[float] = []
 +    others = [group["lr"] for group in optimizer.param_groups[1:]]
@@ -1495,9 +1481,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "passes_read_at_once",
         fails=("schedule/stream",),
-        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Each pass is read to its end before its first update. Rates and weights are right; a pass that is
-        larger than memory does not fit, and one that streams from a disk waits for its end first. Take k at a time.""",
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""Each pass is read to its end before its first update. Rates and weights are right, but a pass
+        that is larger than memory does not fit. Read k micro-batches at a time.""",
         change="""
 -        stream = iter(epoch)
 -        while group := list(itertools.islice(stream, k)):
@@ -1511,9 +1497,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "mean_norm_squared",
         fails=("noise_scale/signal", "noise_scale/noise"),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""For the small batch the square of the mean norm is used, not the mean of the squared norms. The
-        square of a mean is always the smaller one, so noise is underestimated, and the estimate of |G|^2 is biased.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""For the small batch the squared mean of the norms is used, not the mean of the squared norms. The
+        squared mean is smaller, so the noise is underestimated and the estimate of |G|^2 is biased.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 +    norm_small = gradients.norm(dim=1).mean().item() ** 2
@@ -1522,10 +1508,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "noise_counted_as_signal",
         fails=("noise_scale/signal",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The squared length of the averaged gradient is taken for |G|^2. It is that plus tr(S)/B_b: noise
-        does not cancel out of a square. With little signal nearly all of it is noise, and the noise scale comes out
-        near the batch size whatever it is.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The squared norm of the averaged gradient is used as |G|^2. It also contains tr(S)/B_b, because
+        noise does not cancel in a square. With little signal the noise scale is then near the batch size, for any true
+        value. Solve the two equations.""",
         change="""
 -    signal = (big * norm_big - small * norm_small) / (big - small)
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
@@ -1536,9 +1522,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "norms_not_squared",
         fails=("noise_scale/signal", "noise_scale/noise"),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Lengths are used where squared lengths belong. It is the squared length that grows by tr(S)/B:
-        the two equations hold for squares only.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""Norms are used where the equations need squared norms. Only the expected squared norm is |G|^2 +
+        tr(S)/B.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 -    norm_big = gradients.mean(0).square().sum().item()
@@ -1549,9 +1535,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "rows_added_up",
         fails=("noise_scale/signal", "noise_scale/noise"),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The large batch's gradient is taken as the sum of the rows. It is their mean: each row is itself
-        a mean over its micro-batch. The sum is k times as long, its square k^2 times.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The large batch's gradient is computed as the sum of the rows. Each row is the mean over its
+        micro-batch, so the large batch's gradient is the mean of the rows. The squared norm of the sum is k^2 times too
+        large.""",
         change="""
 -    norm_big = gradients.mean(0).square().sum().item()
 +    norm_big = gradients.sum(0).square().sum().item()
@@ -1560,10 +1547,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "sizes_swapped",
         fails=("noise_scale/signal", "noise_scale/noise"),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""B_b and B_s are swapped: the mean of the rows is taken for the small batch and a row for the
-        large one. The estimates then come out with wrong signs and sizes; |G|^2 is too large and the noise is
-        negative.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""B_b and B_s are swapped: the mean of the rows is used for the small batch, and single rows for
+        the large one. The estimate of |G|^2 is then too large, and that of the noise is negative.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 -    norm_big = gradients.mean(0).square().sum().item()
@@ -1575,8 +1561,7 @@ def clip_gradients(parameters, max_norm):
         "estimates_swapped",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="labs/lab-04-gradient-accumulation.md#noise_scale",
-        explanation="""The two estimates come back in the wrong order: tr(S) stands where |G|^2 is expected. Both are
-        floats, so nothing else shows it.""",
+        explanation="""The two estimates are returned in the wrong order. The order is (|G|^2, tr(S)).""",
         change="""
 -    return signal, noise
 +    return noise, signal
@@ -1585,9 +1570,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "mean_over_the_parameters",
         fails=("noise_scale/signal", "noise_scale/noise"),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
         explanation="""Both estimates are too small by the number of parameters P: the squares of a gradient's numbers
-        are averaged where they are to be added. A squared length is a sum.""",
+        are averaged. A squared norm is their sum.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 -    norm_big = gradients.mean(0).square().sum().item()
@@ -1599,8 +1584,8 @@ def clip_gradients(parameters, max_norm):
         "first_row_is_the_small_batch",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="labs/lab-04-gradient-accumulation.md#noise_scale",
-        explanation="""The squared length of one row stands for the small batch. The estimates are right on average
-        only, and much noisier than they need to be. There are k rows: take the mean of their squared lengths.""",
+        explanation="""The squared norm of one row is used for the small batch. The estimates are then right on average,
+        but much noisier than necessary. Take the mean of the squared norms of all k rows.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 +    norm_small = gradients[0].square().sum().item()
@@ -1609,9 +1594,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "negative_signal_cut",
         fails=("noise_scale/signal",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""A negative estimate of |G|^2 comes back as 0. An unbiased estimate of a small square has to fall
-        below 0 now and then; cut at 0 it is too large on average, and noise_scale averages these numbers.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""A negative estimate of |G|^2 is returned as 0. An unbiased estimate of a small square is
+        sometimes negative. With those replaced by 0 the estimates are too large on average, and noise_scale averages
+        them. Return the estimate unchanged.""",
         change="""
 -    return signal, noise
 +    return max(signal, 0.0), noise
@@ -1620,9 +1606,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "divided_by_k",
         fails=("noise_scale/noise",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""tr(S) is too small by the factor (k - 1) / k: the variance divides by k where the mean was taken
-        from the same k rows. With two rows that halves the noise. Divide by k - 1.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""tr(S) is too small by the factor (k - 1) / k, as when a variance is divided by k although its
+        mean comes from the same k rows. With two rows the noise is halved. Divide by k - 1.""",
         change="""
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
 -    return signal, noise
@@ -1632,9 +1618,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "noise_of_a_micro_batch",
         fails=("noise_scale/noise",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""tr(S) is that of a micro-batch's gradient. S is the covariance of one sequence's gradient, larger
-        by the micro-batch's size. The noise scale then comes out in micro-batches, not in sequences.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""tr(S) is computed for a micro-batch's gradient. S is the covariance of one sequence's gradient,
+        which is larger by the factor micro_batch. Multiply by it; otherwise the noise scale counts micro-batches, not
+        sequences.""",
         change="""
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
 -    return signal, noise
@@ -1644,10 +1631,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "mean_of_ratios",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Each step's own ratio is averaged. A step whose estimate of |G|^2 happens to be near 0 has a huge
-        ratio, and a step without a signal an infinite one; such steps decide the mean. Average numerator and
-        denominator first, then divide.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The ratios of the steps are averaged. A step whose estimate of |G|^2 is near 0 has a huge ratio,
+        and one without signal an infinite one, so a few steps dominate the mean. Average both estimates over the steps,
+        then divide once.""",
         change="""
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 -    noise = sum(one for _, one in estimates) / len(estimates)
@@ -1659,10 +1646,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "negative_estimates_cut",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Negative estimates of |G|^2 are raised to 0 before they are averaged. A square cannot be
-        negative, but an unbiased estimate of one can, and has to: cut at 0, the estimates are too large on average.
-        Test the average, not each.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""Negative estimates of |G|^2 are replaced by 0 before averaging. An unbiased estimate of a small
+        square is sometimes negative; without those values the average is too large. Compare the average with 0, not
+        each estimate.""",
         change="""
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 -    noise = sum(one for _, one in estimates) / len(estimates)
@@ -1673,10 +1660,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "negative_estimates_left_out",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Steps whose estimate of |G|^2 is negative are left out. They are no failures: an unbiased
-        estimate of something small must fall below 0 now and then, and those above balance it. Without them the signal
-        is overestimated.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""Steps with a negative estimate of |G|^2 are left out. An unbiased estimate of a small square is
+        sometimes negative, and such values balance those that are too large. Without them the signal is overestimated.
+        Average all steps.""",
         change="""
      estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
 +    estimates = [(signal, noise) for signal, noise in estimates if signal > 0]
@@ -1687,9 +1674,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "only_the_last_step",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The ratio of one step is returned. A single step's estimate of |G|^2 is so noisy that it is often
-        negative; that is why several are averaged.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The result is the ratio of one step. A single step's estimate of |G|^2 is so noisy that it is
+        often negative. Average both estimates over all steps.""",
         change="""
 -    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
 +    estimates = [noise_estimates(steps[-1], micro_batch)]
@@ -1698,9 +1685,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "longer_steps_weigh_more",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Steps with more micro-batches count more in the averages. Each step's estimate is an unbiased
-        estimate of the same two numbers, and each counts once.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""Steps with more micro-batches have more weight in the averages. The contract asks for equal
+        weights: each step gives one unbiased estimate of the same two numbers.""",
         change="""
 -    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
 +    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps for _ in gradients]
@@ -1709,9 +1696,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "ratio_upside_down",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The function returns |G|^2 / tr(S), the signal-to-noise ratio of one sequence. The noise scale is
-        its inverse: the number of sequences at which noise and signal are equal.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""Numerator and denominator are swapped: the result is |G|^2 / tr(S). The noise scale is tr(S) /
+        |G|^2, the number of sequences at which noise and signal are equal.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return signal / noise if signal > 0 else math.inf
@@ -1720,10 +1707,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "steps_in_one_batch",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The rows of all steps are put into one large batch. Between two steps the weights have moved, so
-        their gradients differ for another reason than noise, and that difference is counted as noise. Estimate in each
-        step, then average.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The rows of all steps are used as one large batch. The weights change between steps, so the
+        gradients differ for another reason than noise, and that difference is counted as noise. Estimate in each step,
+        then average.""",
         change="""
 -    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
 +    estimates = [noise_estimates(torch.cat(list(steps)), micro_batch)]
@@ -1732,10 +1719,10 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "mean_of_ratios_of_either_sign",
         fails=("noise_scale/ratio",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The result is the mean of the steps' ratios, negative ones among them. A step whose estimate of
-        |G|^2 is just above or just below 0 has a ratio of any size and decides the mean. Average both estimates first,
-        then divide once.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The ratios of the steps are averaged, negative ratios included. A step whose estimate of |G|^2 is
+        near 0 has a huge ratio of either sign and dominates the mean. Average both estimates over the steps, then
+        divide once.""",
         change="""
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 -    noise = sum(one for _, one in estimates) / len(estimates)
@@ -1747,8 +1734,8 @@ def clip_gradients(parameters, max_norm):
         "scale_in_micro_batches",
         fails=("noise_scale/ratio",),
         read="labs/lab-04-gradient-accumulation.md#noise_scale",
-        explanation="""The noise scale is too small by the factor micro_batch: it is in micro-batches. tr(S) is the
-        noise of one sequence, and so tr(S) / |G|^2 is in sequences already.""",
+        explanation="""The noise scale is too small by the factor micro_batch, as when it counts micro-batches. tr(S) is
+        the noise of one sequence, so tr(S) / |G|^2 already counts sequences.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / signal / micro_batch if signal > 0 else math.inf
@@ -1758,8 +1745,8 @@ def clip_gradients(parameters, max_norm):
         "noise_added_up",
         fails=("noise_scale/ratio",),
         read="labs/lab-04-gradient-accumulation.md#noise_scale",
-        explanation="""The noise is added up over the steps, and only |G|^2 is averaged, so the noise scale is too large
-        by the number of steps. Average both.""",
+        explanation="""tr(S) is added up over the steps and only |G|^2 is averaged, so the noise scale is too large by
+        the number of steps. Average both.""",
         change="""
 -    noise = sum(one for _, one in estimates) / len(estimates)
 +    noise = sum(one for _, one in estimates)
@@ -1768,9 +1755,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "negative_noise_scale",
         fails=("noise_scale/no-signal",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Where the noise drowns the signal, the estimate of |G|^2 is negative, and so is this "noise
-        scale": a batch size below 0. math.inf says that no signal was found.""",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
+        explanation="""The noise scale is negative if the averaged estimate of |G|^2 is negative. A batch size cannot be
+        negative. Return math.inf: no signal was found.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / signal
@@ -1779,9 +1766,9 @@ def clip_gradients(parameters, max_norm):
     KnownWrong(
         "size_of_the_signal",
         fails=("noise_scale/no-signal",),
-        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        read="handbook/gradient-mechanics.md#the-gradient-noise-scale",
         explanation="""The noise scale is finite and positive although no signal was found. A negative estimate of |G|^2
-        is no small positive one with the wrong sign; it says that the noise in it is larger than what it estimates.""",
+        means that its noise is larger than the signal; its absolute value estimates nothing. Return math.inf.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / abs(signal)
@@ -1910,7 +1897,7 @@ HURRIED = {
 -        losses.append(total)
 +        losses.append(loss.detach() * 0 + total)
 """,
-        "two updates a group": """
+        "two updates per group": """
          optimizer.step()
 +        optimizer.step()
 """,

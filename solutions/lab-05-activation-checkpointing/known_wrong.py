@@ -2,12 +2,12 @@
 
 from rankzero.exercises.checks.known_wrong import KnownWrong
 
-SECOND_RUN = "handbook/recomputation.md#what-the-second-run-needs"
-SEGMENTS = "handbook/recomputation.md#how-many-segments"
-KEEP = "handbook/recomputation.md#keep-what-is-expensive-to-recompute"
-BUDGET = "handbook/recomputation.md#down-to-a-budget"
+SECOND_RUN = "handbook/recomputation.md#state-that-the-second-run-needs"
+SEGMENTS = "handbook/recomputation.md#the-number-of-segments"
+KEEP = "handbook/recomputation.md#selective-recomputation"
+BUDGET = "handbook/recomputation.md#recomputation-under-a-memory-budget"
 
-# What a checkpoint without usable gradients fails.
+# The checks that a checkpoint without usable gradients fails.
 NO_GRADIENTS = (
     "checkpoint/gradients",
     "checkpoint/memory",
@@ -39,6 +39,17 @@ def wrong_best(name: str, best: str, explanation: str) -> KnownWrong:
     return KnownWrong(name, ("segments/best",), SEGMENTS, explanation, change, "import math")
 
 
+def off_by_one(name: str, store: str, taken: str) -> KnownWrong:
+    """Returns a solution that numbers the tensors of the first run from 1 and those of the second run from 0."""
+    explanation = """Backward looks for a tensor under a number that no tensor of the second run has. Number the tensors
+    of both runs in the order in which they come to the hooks, and begin with the same number: a first run that counts
+    from 1 does not fit a list, or a second run, that counts from 0."""
+    change = f"-        return count - 1\n+        return count{store}"
+    if taken != "remade.pop(number)":
+        change += f"@@\n-        return remade.pop(number)\n+        return {taken}"
+    return KnownWrong(name, NO_GRADIENTS, SECOND_RUN, explanation, change)
+
+
 def greedy_plan(name: str, key: str, explanation: str) -> KnownWrong:
     """Returns a solution that recomputes layers in ascending order of the expression `key` until the peak fits."""
     definitions = f"""
@@ -63,9 +74,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "runs_with_gradients_only",
         fails=("runs_per_block/counts",),
-        read="handbook/recomputation.md#how-many-segments",
-        explanation="""Only runs with gradients on count. The first run of a checkpointed block may take place without
-        gradients, and so does evaluation: those runs cost as much as any other.""",
+        read="handbook/recomputation.md#the-number-of-segments",
+        explanation="""Only runs with gradients on are counted. The first run of a checkpointed block may have gradients
+        off, and so has evaluation: these runs cost as much as any other. Count every run.""",
         change="""
 -            counts[place] += 1
 +            counts[place] += torch.is_grad_enabled()
@@ -74,9 +85,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "backward_counted",
         fails=("runs_per_block/counts",),
-        read="handbook/recomputation.md#how-many-segments",
+        read="handbook/recomputation.md#the-number-of-segments",
         explanation="""The number is that of backward passes. A recomputed block runs forward twice and backward once,
-        so this number is the same with and without checkpointing, and the recomputation stays invisible.""",
+        so this number is the same with and without checkpointing. Count forward passes.""",
         change="""
 -        def count(module: nn.Module, inputs: Any) -> None:
 +        def count(module, before, after):
@@ -89,8 +100,9 @@ KNOWN_WRONG = (
         "last_place_counted",
         fails=("runs_per_block/counts",),
         read=SEGMENTS,
-        explanation="""Every run is counted for the last block. A function made in a loop looks up the loop's variable
-        when it runs, and by then the variable has its last value.""",
+        explanation="""Every run is counted for the last block. A function that is made in a loop reads the loop's
+        variable when the function runs; after the loop, the variable has its last value. Make each hook in a function
+        that takes the place.""",
         change="""
 -    counts = [0] * len(blocks)
 +    counts, handles = [0] * len(blocks), []
@@ -108,8 +120,8 @@ KNOWN_WRONG = (
         "inner_modules_counted",
         fails=("runs_per_block/counts",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""The modules inside a block count as well as the block itself: each run adds as many as there are
-        modules in it.""",
+        explanation="""The modules inside a block are counted too, so each run of a block adds as many as there are
+        modules in it. Count the block only.""",
         change="""
 -    handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
 +    inner = [(place, module) for place, block in enumerate(blocks) for module in block.modules()]
@@ -120,9 +132,9 @@ KNOWN_WRONG = (
         "forward_replaced",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""After the call, something is left on the blocks: a hook that nobody removed, or a method of a
-        block's own that hides the method of its class. It stays for every later run of the block. A hook's handle
-        removes the hook completely; code that replaces a method must delete the attribute again.""",
+        explanation="""After the call, something is left on the blocks: a hook that was not removed, or a method on a
+        block itself that hides the method of its class. It affects every later run. A hook's handle removes the hook
+        completely; if you replace a method, delete the attribute afterwards.""",
         change="""
 -    def counter(place: int) -> Callable[..., None]:
 -        def count(module: nn.Module, inputs: Any) -> None:
@@ -149,8 +161,8 @@ KNOWN_WRONG = (
         "hooks_left",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""Something that counts stays on the blocks after every call. Each later step goes on counting
-        into a list that nobody reads, and each measurement adds more: a slow leak in a long run.""",
+        explanation="""Something that counts stays on the blocks after every call. Each later step then adds to a list
+        that no code reads, and each call adds more hooks, so a long run gets slower and slower. Remove every hook.""",
         change="""
 -    handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
 -    try:
@@ -167,8 +179,9 @@ KNOWN_WRONG = (
         "hooks_left_after_an_error",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""Everything is removed after a step that works, and nothing after a step that raises an error.
-        Out of memory is an error like any other, and people catch it and go on in a notebook.""",
+        explanation="""The hooks are removed after a step that works, but not after a step that raises an error. An
+        out-of-memory error is often caught in a notebook, which then goes on with the same model. Remove the hooks in
+        `finally`.""",
         change="""
 -    try:
 -        step()
@@ -181,11 +194,30 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "again_called",
+        fails=(
+            "repeatable/graph",
+            "repeatable/random",
+            "repeatable/autocast",
+            "repeatable/inputs",
+            "repeatable/overwritten",
+        ),
+        read=SECOND_RUN,
+        explanation="""The value that `repeatable` returns is no function: it is the result of a run, or None if
+        `return` is missing. The caller calls the value later, in backward. Define an inner function that does the
+        second run, and return it without parentheses: `return again`, not `return again()`.""",
+        change="""
+-    return again
++    return again()
+""",
+    ),
+    KnownWrong(
         "graph_of_the_caller",
         fails=("repeatable/graph", "repeatable/inputs"),
         read=SECOND_RUN,
-        explanation="""The second run uses the inputs as they are, still attached to the graph of the layers before.
-        Its backward runs on through those layers, inside the backward that is already under way.""",
+        explanation="""The second run uses the inputs as they are, still attached to the graph of the layers before. Its
+        backward then also runs through those layers, inside the backward that is already running. Detach the
+        inputs.""",
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value
@@ -196,7 +228,8 @@ KNOWN_WRONG = (
         fails=("repeatable/graph",),
         read=SECOND_RUN,
         explanation="""The caller's own input is detached from its graph. The layers before it then get no gradient,
-        silently: in a stack of checkpointed blocks only the last one trains.""",
+        without an error: in a stack of checkpointed blocks only the last block trains. `detach()` returns a new tensor;
+        `detach_()` changes the caller's.""",
         change="""
 +                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
 +                required = value.requires_grad
@@ -209,8 +242,8 @@ KNOWN_WRONG = (
         "no_grad_in_the_second_run",
         fails=("repeatable/graph",),
         read=SECOND_RUN,
-        explanation="""Autograd runs backward with gradients off, and the second run takes place in that mode. It
-        makes no graph, so autograd keeps nothing and there is nothing to backpropagate through.""",
+        explanation="""The second run has gradients off, because autograd runs backward in that mode. It makes no graph,
+        so autograd keeps no tensors of it. Run it under torch.enable_grad().""",
         change="""
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
 +            with torch.autocast("cpu", **autocast):
@@ -220,8 +253,8 @@ KNOWN_WRONG = (
         "runs_at_once",
         fails=("repeatable/graph", "repeatable/random"),
         read=SECOND_RUN,
-        explanation="""The function already runs when the second run is noted. That run costs a forward pass and draws
-        random numbers, so the first run that follows gets others.""",
+        explanation="""`repeatable` already runs the function. That run costs a forward pass and draws random numbers,
+        so the first run, which comes after it, gets other random numbers. `repeatable` only stores the state.""",
         change="""
      versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
 +    function(*inputs)
@@ -231,8 +264,8 @@ KNOWN_WRONG = (
         "seed_for_the_state",
         fails=("repeatable/random",),
         read=SECOND_RUN,
-        explanation="""The second run starts from the seed of the generator, which is where the generator was when the
-        program began. By the time of the first run other draws have moved it on; its state says how far.""",
+        explanation="""The second run starts from the generator's seed, where the generator was when the program began.
+        By the time of the first run, other draws have changed its state. Store the state instead of the seed.""",
         change="""
 -        torch.set_rng_state(random_state)
 +        torch.manual_seed(torch.initial_seed())
@@ -242,9 +275,9 @@ KNOWN_WRONG = (
         "another_mask",
         fails=("repeatable/random",),
         read=SECOND_RUN,
-        explanation="""The second run draws from wherever the generator is by then, so dropout drops other numbers.
-        The loss that was reported belongs to one network and the gradient to another: training goes on, only worse,
-        and nothing says so.""",
+        explanation="""The second run draws from the generator's current state, so dropout uses another mask. The loss
+        then belongs to one network and the gradient to another: training becomes worse without an error. Set the
+        generator to the state before the first run.""",
         change="""
 -        now = torch.get_rng_state()
 -        torch.set_rng_state(random_state)
@@ -261,9 +294,9 @@ KNOWN_WRONG = (
         "state_taken_too_late",
         fails=("repeatable/random",),
         read=SECOND_RUN,
-        explanation="""The second run leaves the generator as it was and still drops other numbers than the first: it
-        starts from the state at the time of the second run. The state that counts is the one before the first run,
-        when the run is noted.""",
+        explanation="""The second run leaves the generator as it was, but it draws other numbers than the first run: it
+        starts from the state at the time of the second run. It must start from the state before the first run, when
+        `repeatable` is called.""",
         change="""
 -        torch.set_rng_state(random_state)
 """,
@@ -272,8 +305,9 @@ KNOWN_WRONG = (
         "generator_left_behind",
         fails=("repeatable/random",),
         read=SECOND_RUN,
-        explanation="""The generator is set back for the second run and stays there. Whatever draws next repeats
-        numbers that were used before: the masks of later layers, or of the next step, are no longer independent.""",
+        explanation="""The generator is set back for the second run and stays there. Later draws then repeat numbers
+        that were used before: the masks of later layers, or of the next step, are not independent. Restore the
+        generator's state after the second run.""",
         change="""
 -        now = torch.get_rng_state()
 @@
@@ -290,9 +324,8 @@ KNOWN_WRONG = (
         "generator_left_behind_after_an_error",
         fails=("repeatable/random",),
         read=SECOND_RUN,
-        explanation="""Where the second run works, the generator ends where it was. Where it raises an error, the
-        generator stays at the state that was set back, and what is drawn after the error is caught repeats old
-        numbers.""",
+        explanation="""The generator's state is restored after a second run that works, but not after one that raises an
+        error. If the error is caught, later draws repeat old numbers. Restore the state in `finally`.""",
         change="""
 -        try:
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
@@ -309,8 +342,9 @@ KNOWN_WRONG = (
         "seeded_for_both_runs",
         fails=("repeatable/random",),
         read=SECOND_RUN,
-        explanation="""Both runs start from a random state of the exercise's own instead of the program's. Their masks
-        agree, and are the same in every step and every layer; every other draw of the program repeats too.""",
+        explanation="""Both runs start from a fixed random state instead of the program's. Their masks agree, but they
+        are the same in every step and every layer, and all later draws of the program repeat too. Store the program's
+        state, and do not seed.""",
         change="""
 +    torch.manual_seed(0)
      random_state = torch.get_rng_state()
@@ -320,9 +354,9 @@ KNOWN_WRONG = (
         "autocast_forgotten",
         fails=("repeatable/autocast",),
         read=SECOND_RUN,
-        explanation="""The second run takes place under whatever autocast is on at the time. Backward is called
-        outside autocast, as it should be, so a run that was in bf16 is repeated in fp32: other numbers, and the
-        memory and time of fp32.""",
+        explanation="""The second run uses the autocast that is on at its own time. Backward is usually called outside
+        autocast, so a first run in bf16 is repeated in fp32: with other numbers, and with the memory and time of fp32.
+        Restore the autocast of the first run.""",
         change="""
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
 +            with torch.enable_grad():
@@ -332,8 +366,8 @@ KNOWN_WRONG = (
         "autocast_only_switched_on",
         fails=("repeatable/autocast",),
         read=SECOND_RUN,
-        explanation="""A run that was noted under autocast is repeated under it. A run that was noted without autocast
-        is repeated under whatever autocast backward is called in: it must be switched off there.""",
+        explanation="""A first run under autocast is repeated under autocast. A first run without autocast is repeated
+        under the autocast in which backward is called, if there is one. Switch autocast off for that second run.""",
         change="""
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
 +            noted = torch.autocast("cpu", **autocast) if autocast["enabled"] else torch.enable_grad()
@@ -344,8 +378,8 @@ KNOWN_WRONG = (
         "autocast_without_its_dtype",
         fails=("repeatable/autocast",),
         read=SECOND_RUN,
-        explanation="""The state of autocast is noted, but not its dtype. On the CPU the default is bfloat16, so a
-        run in float16 is repeated in bfloat16: other numbers, and other gradients.""",
+        explanation="""The state of autocast is stored without its dtype. The default on the CPU is bfloat16, so a first
+        run in float16 is repeated in bfloat16, with other numbers and other gradients. Store the dtype too.""",
         change="""
 -    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
 +    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.bfloat16}
@@ -355,20 +389,32 @@ KNOWN_WRONG = (
         "autocast_of_the_gpu",
         fails=("repeatable/autocast",),
         read=SECOND_RUN,
-        explanation="""The second run is always without autocast, also where the first was under the CPU's. Each kind of
-        device has an autocast of its own: without an argument, torch.is_autocast_enabled() says whether the GPU's is
-        on.""",
+        explanation="""The second run never uses autocast, even if the first run used the CPU's. Each kind of device has
+        its own autocast: without an argument, torch.is_autocast_enabled() returns whether the GPU's is on. Pass
+        "cpu".""",
         change="""
 -    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
 +    autocast = {"enabled": torch.is_autocast_enabled(), "dtype": torch.get_autocast_dtype("cpu")}
 """,
     ),
     KnownWrong(
+        "inputs_copied",
+        fails=("repeatable/inputs",),
+        read=SECOND_RUN,
+        explanation="""The inputs are cloned, which needs memory for a second copy of them. detach() gives a new tensor
+        with the same numbers in memory.""",
+        change="""
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
++                fresh[place] = value.detach().clone().requires_grad_(value.requires_grad)
+""",
+    ),
+    KnownWrong(
         "everything_asks",
         fails=("repeatable/inputs",),
         read=SECOND_RUN,
-        explanation="""Every tensor is made to require a gradient in the second run. Indices and masks are no
-        floating-point numbers and cannot, so the first block that takes one raises an error.""",
+        explanation="""Every tensor requires a gradient in the second run. Integer and bool tensors, such as indices and
+        masks, cannot require one, so a function that takes one raises an error. Give each tensor the requires_grad of
+        its input.""",
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value.detach().requires_grad_()
@@ -378,9 +424,9 @@ KNOWN_WRONG = (
         "nothing_asks",
         fails=("repeatable/inputs",),
         read=SECOND_RUN,
-        explanation="""No input requires a gradient in the second run. What the function's operations keep depends on
-        what their inputs require, so this run keeps fewer tensors than the first, and those of the first have no
-        match.""",
+        explanation="""No input requires a gradient in the second run. The tensors that autograd keeps depend on which
+        inputs require one, so the second run keeps fewer tensors than the first, and they do not match. Give each
+        tensor the requires_grad of its input.""",
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value.detach()
@@ -391,7 +437,7 @@ KNOWN_WRONG = (
         fails=("repeatable/inputs",),
         read=SECOND_RUN,
         explanation="""The second run gets the tensors first and then the other inputs. A function that takes a number
-        before a tensor gets them swapped.""",
+        before a tensor gets them in the wrong places. Keep the order.""",
         change="""
 -                return function(*fresh)
 +                return function(*sorted(fresh, key=lambda value: not isinstance(value, Tensor)))
@@ -401,8 +447,8 @@ KNOWN_WRONG = (
         "tensors_only",
         fails=("repeatable/inputs",),
         read=SECOND_RUN,
-        explanation="""The second run gets the tensors among the inputs and nothing else: numbers, lists and None are
-        missing from its arguments.""",
+        explanation="""The second run gets the tensors among the inputs only: numbers, lists and None are missing from
+        its arguments. Pass every input in its place.""",
         change="""
 -                return function(*fresh)
 +                return function(*[value for value in fresh if isinstance(value, Tensor)])
@@ -412,8 +458,9 @@ KNOWN_WRONG = (
         "lists_rebuilt",
         fails=("repeatable/inputs",),
         read=SECOND_RUN,
-        explanation="""A list among the inputs arrives as another list with the same contents. What is no tensor goes to
-        the function unchanged: it may fill the list that the caller holds.""",
+        explanation="""A list among the inputs is replaced by another list with the same contents. The function may
+        write into the list, and the caller then reads the original. Pass every input that is not a tensor
+        unchanged.""",
         change="""
                  fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +            elif isinstance(value, list):
@@ -424,9 +471,9 @@ KNOWN_WRONG = (
         "overwriting_unnoticed",
         fails=("repeatable/overwritten",),
         read=SECOND_RUN,
-        explanation="""An input that was overwritten in place before the second run goes unnoticed. Computed from
-        the new numbers, the gradient would be wrong without an error; a copy of the old numbers takes the input's
-        memory a second time. Autograd itself compares `_version` for every tensor that it keeps.""",
+        explanation="""An input that is overwritten in place before the second run causes no error. A gradient computed
+        from the new numbers would be wrong; a copy of the old numbers takes the input's memory a second time. Compare
+        `_version`, as autograd does for every tensor that it keeps.""",
         change="""
 -                if value._version != versions[place]:
 -                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
@@ -436,9 +483,8 @@ KNOWN_WRONG = (
         "numbers_compared",
         fails=("repeatable/overwritten",),
         read=SECOND_RUN,
-        explanation="""Overwriting goes unnoticed where the new numbers equal the old ones. To compare
-        numbers, a copy of each input is kept, and that costs the memory which checkpointing saves; `_version` is one
-        number.""",
+        explanation="""Overwriting causes no error if the new numbers equal the old ones. A comparison of numbers also
+        needs a copy of each input, which costs the memory that checkpointing saves. `_version` is one number.""",
         change="""
 -    versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
 +    versions = [value.clone() if isinstance(value, Tensor) else 0 for value in inputs]
@@ -451,20 +497,33 @@ KNOWN_WRONG = (
         "frozen_inputs_unguarded",
         fails=("repeatable/overwritten",),
         read=SECOND_RUN,
-        explanation="""Only inputs that require a gradient are guarded against being overwritten. The weights'
-        gradients are computed from an input whether it requires one or not.""",
+        explanation="""Only inputs that require a gradient are checked for overwriting. The weights' gradients are
+        computed from an input whether it requires a gradient or not: check every tensor.""",
         change="""
 -                if value._version != versions[place]:
 +                if value._version != versions[place] and value.requires_grad:
 """,
     ),
     KnownWrong(
+        "output_without_a_graph",
+        fails=NO_GRADIENTS,
+        read=SECOND_RUN,
+        explanation="""The output has no graph, as after a run under `torch.no_grad()` or after `detach()`. No tensor
+        from inside is kept, but backward has no node from which it could start a second run. Run the function with
+        gradients on, under hooks that keep a number in place of each tensor.""",
+        change="""
+-    with saved_tensors_hooks(number_instead, take):
++    with torch.no_grad():
+         return function(*inputs)
+""",
+    ),
+    KnownWrong(
         "first_run_without_a_graph",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""The first run takes place without gradients, so its output has no graph: backward ends there,
-        and neither weights nor inputs get a gradient. The graph must be that of a plain call; only the tensors that
-        it keeps are left out.""",
+        explanation="""The first run has gradients off, so its output has no graph: backward ends there, and neither
+        weights nor inputs get a gradient. The graph must be that of a plain call, without the tensors that it would
+        keep.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -477,8 +536,8 @@ KNOWN_WRONG = (
         "one_store_for_all",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""All calls share one store for the tensors of their second runs. Backward of one call gets the
-        tensors of another, of another shape or another step.""",
+        explanation="""All calls share one store for the tensors of their second runs. Backward of one call then gets
+        the tensors of another call, with another shape or from another step. Make a new store for each call.""",
         change="""
 -    remade: dict[int, Tensor] = {}  # those of the second run that backward has not taken yet, by their number
 +    remade = globals().setdefault("REMADE", {})
@@ -497,8 +556,8 @@ KNOWN_WRONG = (
         "library_called",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""PyTorch's own checkpoint is called. It is right, and on the job it is what you should call.
-        Here it is switched off: this exercise is to show how it works.""",
+        explanation="""PyTorch's own checkpoint is called. It is right, and in your own projects you should use it. Here
+        it is switched off, because this exercise builds it.""",
         definitions="""
 def checkpoint(function, *inputs):
     return torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)
@@ -508,9 +567,9 @@ def checkpoint(function, *inputs):
         "first_kept_first_used",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""Backward gets other tensors of the second run than those that it asks for. It takes them
-        neither in the order in which the run made them nor exactly the other way round: of several in one operation,
-        in any order. Only a number, or another name for each, tells which tensor is asked for.""",
+        explanation="""Backward gets other tensors of the second run than those that it needs. In the place of tensor n
+        of the first run it needs tensor n of the second run, so both runs must count from the same number. It needs the
+        tensors neither in the order of the run nor exactly in reverse: find each by its number.""",
         change="""
 -        return remade.pop(number)
 +        return remade.pop(min(remade))
@@ -520,9 +579,9 @@ def checkpoint(function, *inputs):
         "found_by_address",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""Backward asks for a tensor by a large number that no tensor of the second run has: an id or an
-        address. The second run makes other objects at other addresses. Both runs hand their hooks equal tensors in
-        the same order: the number in that order is the same.""",
+        explanation="""Backward looks for a tensor by a number that no tensor of the second run has, such as an id or an
+        address. The second run makes other objects at other addresses. Both runs pass equal tensors to their hooks in
+        the same order: use the place in that order.""",
         change="""
 -        nonlocal count
 -        count += 1
@@ -533,13 +592,26 @@ def checkpoint(function, *inputs):
 +        remade[id(tensor)] = tensor.detach()
 """,
     ),
+    off_by_one("counted_from_one", "", "remade.pop(number)"),
+    off_by_one(
+        "list_counted_from_one",
+        """
+@@
+-    remade: dict[int, Tensor] = {}  # those of the second run that backward has not taken yet, by their number
++    remade = []
+@@
+-        remade[len(remade)] = tensor.detach()
++        remade.append(tensor.detach())
+""",
+        "remade[number]",
+    ),
     KnownWrong(
         "nothing_kept_again",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""The tensor that backward asks for is not there: nothing was kept of the second run. The hooks
-        around the first run are not active in backward. The second run needs hooks of its own, which keep its tensors
-        until backward takes them.""",
+        explanation="""The tensor that backward needs is missing, because no tensor of the second run was kept. The
+        hooks around the first run are not active in backward. The second run needs its own hooks, which keep its
+        tensors until backward takes them.""",
         change="""
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
 -                again()
@@ -550,8 +622,9 @@ def checkpoint(function, *inputs):
         "computed_ahead",
         fails=("checkpoint/memory", "checkpoint/frozen", "checkpoint/saved"),
         read=SECOND_RUN,
-        explanation="""The second run takes place in forward, and its tensors wait for backward. All that
-        checkpointing was to save is kept, in another place.""",
+        explanation="""The second run takes place in forward, and its tensors are kept until backward. All the memory
+        that checkpointing saves is then used in another place. Start the second run when backward needs the first
+        tensor.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -565,8 +638,8 @@ def checkpoint(function, *inputs):
         "kept_by_autograd",
         fails=("checkpoint/memory", "checkpoint/frozen", "checkpoint/autocast"),
         read=SECOND_RUN,
-        explanation="""The function runs once, and autograd keeps all activations. Gradients are right, and no memory
-        is saved.""",
+        explanation="""The function runs once, and autograd keeps all activations. The gradients are right, but no
+        memory is saved. Keep a number in place of each tensor, and run the function again in backward.""",
         change="""
 -    with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -577,9 +650,9 @@ def checkpoint(function, *inputs):
         "moved_to_the_host",
         fails=("checkpoint/memory", "checkpoint/frozen", "checkpoint/saved", "checkpoint/autocast"),
         read=SECOND_RUN,
-        explanation="""The function runs once, and what autograd would keep is kept by hooks: in another place, in
-        another form, or as it is. That is offloading or compression. Recomputation keeps nothing from inside; it runs
-        the function again.""",
+        explanation="""The function runs once, and hooks keep the tensors that autograd would keep: in another place, in
+        another form, or as they are. That is offloading or compression. Recomputation keeps no tensor from inside and
+        runs the function again.""",
         definitions="""
 def checkpoint(function, *inputs):
     with torch.autograd.graph.save_on_cpu():
@@ -590,9 +663,8 @@ def checkpoint(function, *inputs):
         "input_copied",
         fails=("checkpoint/memory", "checkpoint/saved"),
         read=SECOND_RUN,
-        explanation="""A copy of the input is kept. It takes the bytes of the input a second time for each
-        checkpointed block, and an input that is overwritten afterwards goes unnoticed. The input itself can be kept:
-        nobody else needs it to be elsewhere.""",
+        explanation="""A copy of the input is kept. It takes the input's bytes a second time for each checkpointed
+        block, and an input that is overwritten later causes no error. Keep the input itself.""",
         change="""
 -    again = repeatable(function, inputs)
 +    again = repeatable(function, tuple(value.clone() if isinstance(value, Tensor) else value for value in inputs))
@@ -602,8 +674,8 @@ def checkpoint(function, *inputs):
         "runs_for_every_tensor",
         fails=("checkpoint/memory", "checkpoint/frozen", "checkpoint/autocast"),
         read=SECOND_RUN,
-        explanation="""The function runs again for every tensor that backward asks for. One second run makes them all:
-        keep the others until backward takes them.""",
+        explanation="""The function runs again for every tensor that backward needs. One second run computes all of
+        them: keep the others until backward takes them.""",
         change="""
 -        if not remade:
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
@@ -619,8 +691,8 @@ def checkpoint(function, *inputs):
         "noted_after_the_run",
         fails=("checkpoint/dropout",),
         read=SECOND_RUN,
-        explanation="""The random state is noted after the first run instead of before it. The second run then draws
-        the numbers that follow, and dropout drops other places.""",
+        explanation="""The random state is stored after the first run instead of before it. The second run then draws
+        the numbers that follow, so dropout uses another mask. Store the state before the first run.""",
         change="""
 -    again = repeatable(function, inputs)
      count = 0  # tensors that the first run did not keep
@@ -635,9 +707,9 @@ def checkpoint(function, *inputs):
     KnownWrong(
         "first_run_in_evaluation_mode",
         fails=("checkpoint/dropout", "checkpoint/generator"),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The first run takes place in evaluation mode. Its loss is that of the model without dropout;
-        the gradient is that of the model with it.""",
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The first run is in evaluation mode. Its loss is that of the model without dropout, and the
+        gradient is that of the model with dropout. Do not change the mode.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -654,9 +726,8 @@ def checkpoint(function, *inputs):
         "forked_in_forward",
         fails=("checkpoint/dropout", "checkpoint/generator"),
         read=SECOND_RUN,
-        explanation="""After the first run the generator is where it was before it. What follows draws the numbers
-        that this block has drawn: layers one after another drop the same places. Only the second run must leave the
-        generator where it was.""",
+        explanation="""After the first run the generator has the state from before it. Later layers then draw the same
+        numbers as this block, so they use the same masks. Only the second run restores the generator's state.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -668,9 +739,9 @@ def checkpoint(function, *inputs):
         "inside_the_graph_of_a_node",
         fails=("checkpoint/inputs", "checkpoint/autograd-grad"),
         read=SECOND_RUN,
-        explanation="""The gradients are right after loss.backward(), but torch.autograd.grad does not get them:
-        backward is called inside backward, and writes the weights' gradients into .grad. PyTorch's reentrant
-        checkpoint has this limit. Hooks on saved tensors leave the graph of a plain call in place.""",
+        explanation="""The gradients are right after loss.backward(), but torch.autograd.grad does not return them:
+        backward is called inside backward, and writes the weights' gradients into .grad. PyTorch's reentrant checkpoint
+        has this limit too. With hooks on saved tensors, the graph is that of a plain call.""",
         definitions="""
 class Node(torch.autograd.Function):
     @staticmethod
@@ -705,8 +776,8 @@ def checkpoint(function, *inputs):
         "first_output_only",
         fails=("checkpoint/inputs",),
         read=SECOND_RUN,
-        explanation="""Of a function that returns several tensors only the first comes back. A block that returns its
-        keys and values beside its output loses them.""",
+        explanation="""If the function returns several tensors, only the first is returned. A block that returns its
+        keys and values beside its output loses them. Return the function's result unchanged.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -718,9 +789,9 @@ def checkpoint(function, *inputs):
         "plain_when_nobody_asks",
         fails=("checkpoint/frozen",),
         read="labs/lab-05-activation-checkpointing.md#break-it",
-        explanation="""When no input requires a gradient, the function runs once and everything inside is kept. The
-        gradients are right, since its weights require them; but behind a frozen embedding the first block, or the
-        whole model, saves nothing.""",
+        explanation="""If no input requires a gradient, the function runs once and autograd keeps all tensors inside.
+        The gradients are right, since the weights require them, but behind a frozen embedding the first block, or the
+        whole model, saves no memory. Checkpoint every call.""",
         change="""
      again = repeatable(function, inputs)
 +    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
@@ -731,8 +802,8 @@ def checkpoint(function, *inputs):
         "nobody_asks",
         fails=("checkpoint/frozen",),
         read="labs/lab-05-activation-checkpointing.md#break-it",
-        explanation="""Behind a frozen embedding no input requires a gradient, and the weights inside get none either:
-        the block runs once, without a graph. The loss simply stops falling.""",
+        explanation="""If no input requires a gradient, as behind a frozen embedding, the weights inside get no gradient
+        either: the block runs once, without a graph. The loss stops falling, without an error.""",
         change="""
      again = repeatable(function, inputs)
 +    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
@@ -743,10 +814,10 @@ def checkpoint(function, *inputs):
     KnownWrong(
         "kept_past_backward",
         fails=("checkpoint/saved",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""After backward the input, or what the second run made, still exists. As long as something holds
-        it, each step's memory stays until then: a list, a dictionary or the module of the function outlives the
-        graph.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""After backward the input, or a tensor of the second run, still exists. A list, a dictionary or
+        the function's module that refers to it lives longer than the graph, so the memory of each step stays in use.
+        Keep such tensors only until backward has taken them.""",
         change="""
      again = repeatable(function, inputs)
 +    function.__dict__["again"] = again
@@ -755,46 +826,47 @@ def checkpoint(function, *inputs):
     wrong_lengths(
         "longer_segments_last",
         "[short] * (segments - longer) + [short + 1] * longer",
-        """The lengths are right and their order is not. The last segment peaks on top of the inputs of all others, so
-        it should be a short one.""",
+        """The lengths are right, but their order is not. When the last segment runs again, the inputs of all segments
+        are in memory, so it should be a short segment.""",
     ),
     wrong_lengths(
         "remainder_in_the_last",
         "[short] * (segments - 1) + [short + longer]",
-        """The last segment takes all that is left over. It can be nearly twice as long as the others, and it runs
-        again when the inputs of all segments are still there: the peak is the highest possible.""",
+        """The last segment gets all blocks that are left over. It can be nearly twice as long as the others, and it
+        runs again while the inputs of all segments are in memory: this gives the highest peak. Make the first segments
+        one block longer instead.""",
     ),
     wrong_lengths(
         "remainder_in_the_first",
         "[short + longer] + [short] * (segments - 1)",
-        """The first segment takes all that is left over. Lengths then differ by more than one where more than one
-        block is left over.""",
+        """The first segment gets all blocks that are left over. If more than one block is left over, the lengths differ
+        by more than one. Make as many segments one block longer as there are blocks left over.""",
     ),
     wrong_lengths(
         "remainder_dropped",
         "[short] * segments",
-        """Every segment gets len(blocks) // segments blocks, and the blocks that are left over are in none. The model
-        is shallower than its configuration says.""",
+        """Every segment gets blocks // segments blocks, and the blocks that are left over are in no segment. The model
+        then has fewer layers than its configuration says.""",
     ),
     wrong_lengths(
         "remainder_in_one_more",
         "[short] * segments + [longer] * (longer > 0)",
-        """What is left over becomes one more segment. The number of segments was asked for because so many inputs fit;
-        this keeps another.""",
+        """The blocks that are left over become one more segment. The caller gave the number of segments because memory
+        holds that many inputs; this solution keeps one more.""",
     ),
     wrong_lengths(
         "all_rounded_up",
         "[min(-(-blocks // segments), rest) for rest in range(blocks, 0, -blocks // segments)]",
-        """Every length is rounded up until the blocks are used up. 9 blocks in 4 segments are then 3, 3 and 3: fewer
-        segments than asked for, or a last one that is much shorter.""",
+        """Every length is rounded up until no blocks are left. 9 blocks in 4 segments are then 3, 3 and 3: fewer
+        segments than the caller gave, or a last segment that is much shorter than the others.""",
     ),
     KnownWrong(
         "blocks_of_the_last_segment",
         fails=("segments/cut", "segments/gradients", "segments/memory", "segments/ends"),
         read=SEGMENTS,
-        explanation="""In forward each segment runs its own blocks, in backward every segment runs the last one's
-        again. A function that is made in a loop looks up the loop's variables when it runs, and in backward the loop
-        is over.""",
+        explanation="""In forward each segment runs its own blocks, but in backward every segment runs the last
+        segment's blocks again. A function that is made in a loop reads the loop's variables when it runs, and in
+        backward the loop has ended. Make it in a function that takes start and end.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     start = 0
@@ -815,8 +887,9 @@ def checkpoint_segments(blocks, x, segments):
         "closure_sees_the_end",
         fails=("segments/cut", "segments/gradients", "segments/memory", "segments/ends"),
         read="labs/lab-05-activation-checkpointing.md#segments",
-        explanation="""In backward no block runs again. A function that is made in a loop looks up where its segment
-        begins when it runs; in backward the loop is over, and no block is left behind that place.""",
+        explanation="""In backward no block runs again. A function that is made in a loop reads the loop's variables
+        when it runs; in backward the loop has ended, and the segment's start is behind the last block. Make it in a
+        function that takes start and end.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     start = 0
@@ -834,11 +907,24 @@ def checkpoint_segments(blocks, x, segments):
 """,
     ),
     KnownWrong(
+        "segments_run_on",
+        fails=("segments/cut", "segments/gradients", "segments/ends"),
+        read=SEGMENTS,
+        explanation="""A segment does not end where the next segment begins: it runs all blocks up to the last. The next
+        segment then runs its blocks again, so later blocks run several times in one forward pass. A segment is
+        `blocks[start:end]`.""",
+        change="""
+-            for block in blocks[start:end]:
++            for block in blocks[start:]:
+""",
+    ),
+    KnownWrong(
         "each_block_alone",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read=SEGMENTS,
-        explanation="""Each block runs again by itself, whatever number of segments was asked for. That is one good
-        policy among several, and it keeps one input per block.""",
+        explanation="""Each block is checkpointed by itself, whatever the number of segments. This is right for one
+        segment per block only; otherwise it keeps more inputs than the caller asked for. Checkpoint each segment as a
+        whole.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     for block in blocks:
@@ -850,8 +936,8 @@ def checkpoint_segments(blocks, x, segments):
         "each_from_the_first_input",
         fails=("segments/cut", "segments/gradients", "segments/memory", "segments/ends"),
         read=SEGMENTS,
-        explanation="""Every segment gets the first input, and only the last one's output is used. A segment's input is
-        the output of the segment before it.""",
+        explanation="""Every segment gets the first input, and only the last segment's output is used. A segment's input
+        is the output of the segment before it.""",
         change="""
 -        x = checkpoint(run(start, start + length), x)
 +        output = checkpoint(run(start, start + length), x)
@@ -864,10 +950,10 @@ def checkpoint_segments(blocks, x, segments):
         "last_segment_kept",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read=SEGMENTS,
-        explanation="""The last segment runs once and keeps everything inside. Backward begins there and would
-        recompute it at once, and PyTorch's checkpoint_sequential keeps it too. But between the two runs backward
-        frees what the loss keeps, and in a language model that is a lot: keeping the last segment holds both at
-        once.""",
+        explanation="""The last segment runs once and keeps all its tensors. Backward begins there and would recompute
+        it first, and PyTorch's checkpoint_sequential keeps it too. But backward first frees the tensors that the loss
+        keeps, which are large in a language model: a last segment that is not recomputed is in memory together with
+        them.""",
         change="""
 -    for length in segment_lengths(len(blocks), segments):
 -        x = checkpoint(run(start, start + length), x)
@@ -882,8 +968,8 @@ def checkpoint_segments(blocks, x, segments):
         "only_the_last_recomputed",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read=BUDGET,
-        explanation="""Only the last segment runs again, the one next to the loss. It is the one place where nothing
-        is saved at the peak: backward begins there, and recomputes it while everything before it is still kept.""",
+        explanation="""Only the last segment runs again. That does not lower the peak: backward begins in the last
+        segment and recomputes it while all segments before it still keep their tensors. Checkpoint every segment.""",
         change="""
 -    for length in segment_lengths(len(blocks), segments):
 -        x = checkpoint(run(start, start + length), x)
@@ -897,64 +983,65 @@ def checkpoint_segments(blocks, x, segments):
     wrong_peak(
         "all_inputs_at_the_peak",
         "segments * boundary + lengths[0] * inside",
-        """The result fits a peak of all segments' inputs and the longest segment's inside. These are never in memory
-        at once: the longest segment comes first, and when it runs again the inputs of those after it are gone.""",
+        """The result fits a peak of all segments' inputs and the longest segment's inside. These are never in memory at
+        once: the longest segments come first, and when the first segment runs again, the inputs of the segments after
+        it are gone.""",
     ),
     wrong_peak(
         "longest_rounded_down",
         "segments * boundary + layers // segments * inside",
-        """The result fits a peak with layers // segments blocks in the segment at work, as the last one has. Where
-        the lengths do not divide evenly the first segments have one block more, and that block can take more than the
-        inputs between the two.""",
+        """The result fits a peak with layers // segments blocks in the segment that runs again, as in the last segment.
+        If the division has a remainder, the first segments have one block more, and that block can take more memory
+        than the inputs between the first segments and the last.""",
     ),
     wrong_peak(
         "fraction_of_a_block",
         "segments * boundary + layers / segments * inside",
-        """The result fits a peak with layers / segments blocks in each segment, a fraction. A segment has whole
-        blocks: the peak falls in steps, and the number of segments that the formula finds is often not at the edge
-        of a step.""",
+        """The result fits a peak with layers / segments blocks in each segment, which may be a fraction. A segment has
+        whole blocks, so the peak falls in steps, and the number of segments with the lowest peak is often another
+        one.""",
     ),
     wrong_peak(
         "blocks_before_count",
         "max(sum(lengths[:i]) * boundary + length * inside for i, length in enumerate(lengths))",
-        """The result fits a peak with an input for every block before the segment at work. Between forward and
+        """The result fits a peak with an input for every block before the segment that runs again. Between forward and
         backward there is one input for each segment, not for each block.""",
     ),
     wrong_peak(
         "input_taken_out",
         "max(i * boundary + length * (inside - boundary) for i, length in enumerate(lengths))",
-        """The result fits a peak at which the blocks of the segment at work hold their inside without their input. The
-        input is in memory like everything else that is kept, and `inside` includes it.""",
+        """The result fits a peak at which the blocks of the segment that runs again keep their inside without their
+        input. The input is in memory too, and `inside` includes it.""",
     ),
     wrong_peak(
         "input_on_top",
         "max(i * boundary + length * (inside + boundary) for i, length in enumerate(lengths))",
-        """The result fits a peak at which each block of the segment at work holds its input on top of its inside.
-        `inside` includes the input: it is counted twice.""",
+        """The result fits a peak at which each block of the segment that runs again keeps its input in addition to its
+        inside. `inside` includes the input, so it is counted twice.""",
     ),
     wrong_best(
         "always_one_segment",
         "1",
-        """The result is 1 for every model: what was minimized grows with each further segment. The inputs count in it,
-        and what shorter segments save does not: only one segment's inside is there at a time, and a shorter one has
-        less.""",
+        """The result is 1 for every model, as if each further segment only raised the peak. A further segment adds an
+        input, but it also makes segments shorter, and only one segment's inside is in memory at a time.""",
     ),
     wrong_best(
         "blocks_per_segment",
         "segment_lengths(layers, min(range(1, layers + 1), key=peak))[0]",
-        """The result is the number of blocks in a segment, not the number of segments.""",
+        """The result is the number of blocks in a segment. Return the number of segments.""",
     ),
     wrong_best(
         "bytes_of_the_peak",
         "min(map(peak, range(1, layers + 1)))",
-        """The result is the lowest peak in bytes, not the number of segments that has it.""",
+        """The result is the lowest peak in bytes. Return the number of segments that has this peak.""",
     ),
     *(
         wrong_best(
             f"always_the_root{suffix}",
             f"max(1, {rounded}(layers**0.5))",
-            """The square root of the number of layers is best only where a block keeps as much as its input. A
-            transformer block keeps about 16 times its input, and then more, shorter segments have the lower peak.""",
+            """The result is the square root of the number of layers, which is best only if a block keeps as much as
+            its input. A transformer block keeps about 16 times its input, so more and shorter segments have a lower
+            peak.""",
         )
         for suffix, rounded in ROUNDINGS.items()
     ),
@@ -962,41 +1049,41 @@ def checkpoint_segments(blocks, x, segments):
         wrong_best(
             f"root_with_the_constant{suffix}",
             f"min(layers, max(1, {rounded}((layers * inside / boundary) ** 0.5)))",
-            """The result is that of the formula that sets boundary * s equal to inside * L / s. It is the right idea
-            and a few segments off: lengths are whole numbers, the inputs after a segment are gone, and a segment's
-            own input counts as its inside.""",
+            """The result is that of the formula that sets boundary * s equal to inside * L / s. It can be a few
+            segments off: lengths are whole numbers, the inputs after a segment are gone, and a segment's own input is
+            part of its inside.""",
         )
         for suffix, rounded in ROUNDINGS.items()
     ),
     wrong_best(
         "as_many_as_layers",
         "layers",
-        """One segment per layer, because a block keeps so much more than its input. True of short models. In a deep
-        one the inputs add up, and segments of two or three blocks have the lower peak.""",
+        """The result is one segment per layer. That is best for short models, because a block keeps much more than its
+        input. In a deep model the inputs add up, and segments of two or three blocks have a lower peak.""",
     ),
     wrong_best(
         "never_as_many_as_layers",
         "min(range(1, layers), key=peak, default=1)",
-        """The result is right except where a segment for each layer is best: that number was not tried. range(1,
-        layers) ends before layers.""",
+        """The result is right unless one segment per layer is best: that number was not tried. range(1, layers) ends at
+        layers - 1.""",
     ),
     wrong_best(
         "never_one_segment",
         "min(range(2, layers + 1), key=peak, default=1)",
-        """The result is right except where one segment is best: that number was not tried. With a block that keeps
-        only its input, two layers peak equally high in one segment and in two.""",
+        """The result is right unless one segment is best: that number was not tried. If a block keeps only its input,
+        two layers have the same peak in one segment and in two.""",
     ),
     wrong_best(
         "largest_of_equals",
         "min(range(layers, 0, -1), key=peak)",
-        """Of several numbers of segments with the same peak this is the largest; the smallest was asked for. Each
-        segment is one more input between forward and backward, for nothing.""",
+        """Of several numbers of segments with the same peak, this is the largest; return the smallest. Each further
+        segment keeps one more input between forward and backward, without a lower peak.""",
     ),
     KnownWrong(
         "last_kept_first_used",
         fails=("keep_or_reuse/values", "keep_or_reuse/runs", "keep_or_reuse/memory"),
         read=KEEP,
-        explanation="""In the second call an operation gets the kept output of another one. Backward goes from the
+        explanation="""In the second call an operation gets the kept output of another operation. Backward goes from the
         last operation to the first, but the second call is a forward pass: it needs the outputs in the order in which
         the first call made them.""",
         change="""
@@ -1008,8 +1095,8 @@ def checkpoint_segments(blocks, x, segments):
         "one_list_for_all",
         fails=("keep_or_reuse/values",),
         read=KEEP,
-        explanation="""All functions share what is kept: where two take turns, one gets the outputs of the other. A
-        model has many blocks, and all run forward before the first runs again.""",
+        explanation="""All functions share one list of kept outputs, so a function can get the outputs of another. In a
+        model all blocks run forward before the first block runs again. Make a new list for each function.""",
         change="""
 -    kept: list[Tensor] = []
 +    kept = globals().setdefault("KEPT", [])
@@ -1019,8 +1106,8 @@ def checkpoint_segments(blocks, x, segments):
         "everything_again",
         fails=("keep_or_reuse/values", "keep_or_reuse/runs", "keep_or_reuse/memory"),
         read=KEEP,
-        explanation="""Every operation runs in both calls, whatever `keep` says. That is full recomputation, with the
-        matrix products, which are nearly all of the FLOPs, done twice.""",
+        explanation="""Every operation runs in both calls, whatever `keep` contains. That is full recomputation: the
+        matrix products, which take nearly all of the FLOPs, run twice.""",
         definitions="""
 def keep_or_reuse(function, keep):
     return function
@@ -1030,8 +1117,9 @@ def keep_or_reuse(function, keep):
         "computed_all_the_same",
         fails=("keep_or_reuse/runs",),
         read=KEEP,
-        explanation="""In the second call an operation in keep gets its kept output and runs as well. The memory is
-        spent, and so is the time.""",
+        explanation="""In the second call an operation in `keep` gets its kept output and runs as well. This costs the
+        memory of keeping the output and the time of computing it. Return the kept output without running the
+        operation.""",
         change="""
              if again:
 +                func(*args, **(kwargs or {}))
@@ -1041,8 +1129,8 @@ def keep_or_reuse(function, keep):
         "others_kept",
         fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
         read=KEEP,
-        explanation="""Operations in `keep` run twice and others once: the condition is the wrong way round. The
-        expensive operations are done twice.""",
+        explanation="""Operations in `keep` run twice and others once: the condition is reversed. The expensive
+        operations then run twice.""",
         change="""
 -            if func not in keep:
 +            if func in keep or func not in (torch.ops.aten.addmm.default, torch.ops.aten.gelu.default):
@@ -1052,8 +1140,8 @@ def keep_or_reuse(function, keep):
         "every_output_kept",
         fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
         read=KEEP,
-        explanation="""Matrix products and GELUs are kept alike, whatever `keep` says. Nothing of them is computed
-        twice, and more is kept than was asked for.""",
+        explanation="""The outputs of matrix products and GELUs are all kept, whatever `keep` contains. None of them
+        runs twice, but more memory is used than the caller asked for.""",
         change="""
 -            if func not in keep:
 +            if func not in (torch.ops.aten.addmm.default, torch.ops.aten.gelu.default):
@@ -1063,8 +1151,9 @@ def keep_or_reuse(function, keep):
         "whole_result_kept",
         fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
         read=KEEP,
-        explanation="""Nothing runs in the second call: it returns the result of the first. That keeps the function's
-        output and no operation's, so autograd finds nothing in the second call that it could keep for backward.""",
+        explanation="""No operation runs in the second call: it returns the result of the first call. That keeps the
+        function's output and no operation's output, so the second call has no tensors that autograd could keep for
+        backward.""",
         definitions="""
 def keep_or_reuse(function, keep):
     results = []
@@ -1081,9 +1170,10 @@ def keep_or_reuse(function, keep):
     KnownWrong(
         "kept_for_good",
         fails=("keep_or_reuse/memory",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""After the second call the kept outputs still exist. The function holds them, and the graph
-        holds the function as long as somebody holds the loss: backward has passed and frees nothing.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""After the second call the kept outputs still exist. The function refers to them, and the graph
+        refers to the function as long as the loss exists, so backward frees nothing. Remove each output when it is
+        used.""",
         change="""
      again = False
 +    reused = 0
@@ -1098,8 +1188,8 @@ def keep_or_reuse(function, keep):
         "keep_ignored",
         fails=("checkpoint_selective/runs", "checkpoint_selective/memory"),
         read=KEEP,
-        explanation="""Everything runs again, whatever `keep` says. That is full recomputation, with the matrix
-        products, which are nearly all of the FLOPs, done twice.""",
+        explanation="""Every operation runs again, whatever `keep` contains. That is full recomputation: the matrix
+        products, which take nearly all of the FLOPs, run twice.""",
         definitions="""
 def checkpoint_selective(function, *inputs, keep):
     return checkpoint(function, *inputs)
@@ -1120,8 +1210,9 @@ def checkpoint_selective(function, *inputs, keep):
         "memory_for_each_run",
         fails=("checkpoint_selective/runs", "checkpoint_selective/released"),
         read=KEEP,
-        explanation="""In backward the operations in `keep` run again, and their outputs are kept once more: nothing
-        remembers the first run. Both runs must go through the same function that keep_or_reuse returned.""",
+        explanation="""In backward the operations in `keep` run again, and their outputs are kept once more, because the
+        second run has no access to the outputs of the first. Both runs must go through the same function that
+        keep_or_reuse returned.""",
         change="""
 -    return checkpoint(keep_or_reuse(function, keep), *inputs)
 +    return checkpoint(lambda *values: keep_or_reuse(function, keep)(*values), *inputs)
@@ -1132,8 +1223,8 @@ def checkpoint_selective(function, *inputs, keep):
         fails=("checkpoint_selective/runs", "checkpoint_selective/released"),
         read=KEEP,
         explanation="""In backward the operations in `keep` run again, although their outputs are kept: the second run
-        does not go through the function that keep_or_reuse returned. checkpoint runs that function twice only if it
-        is what checkpoint was given.""",
+        does not go through the function that keep_or_reuse returned. Pass that function to checkpoint, which then runs
+        it twice.""",
         change="""
 -    return checkpoint(keep_or_reuse(function, keep), *inputs)
 +    return keep_or_reuse(lambda *values: checkpoint(function, *values), keep)(*inputs)
@@ -1142,10 +1233,10 @@ def checkpoint_selective(function, *inputs, keep):
     KnownWrong(
         "graph_in_the_kept_outputs",
         fails=("checkpoint_selective/released",),
-        read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""Where no backward follows, the kept outputs are never freed: autograd writes the graph of the
-        first run on a kept output, and the graph holds the function that holds the output. Python's garbage collector
-        does not see into the graph. Keep outputs detached.""",
+        read="handbook/backpropagation.md#lifetime-of-the-graph",
+        explanation="""If no backward follows, the kept outputs are never freed. Autograd attaches the graph of the
+        first run to a kept output, and the graph refers to the function that keeps the output. Python's garbage
+        collector does not find cycles through the graph. Keep detached outputs.""",
         definitions="""
 def checkpoint_selective(function, *inputs, keep):
     kept, again = [], []
@@ -1172,8 +1263,8 @@ def checkpoint_selective(function, *inputs, keep):
         "layers_after_count",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""The layers after the one at work count as if they still kept what they kept in forward.
-        Backward has passed them, and they hold nothing.""",
+        explanation="""The layers after the current layer count as if they still kept their bytes from forward. Backward
+        has passed them, so they keep nothing.""",
         definitions="""
 def peak_bytes(layers, recomputed):
     kept = [layer.boundary if place in recomputed else layer.inside for place, layer in enumerate(layers)]
@@ -1184,8 +1275,8 @@ def peak_bytes(layers, recomputed):
         "input_counted_twice",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""A recomputed layer at work counts with its inside and its boundary. Its input is part of its
-        inside, and the same memory: it is counted twice.""",
+        explanation="""The current layer, if it is recomputed, counts with its inside and its boundary. Its input is
+        part of its inside, so the input is counted twice.""",
         change="""
 -        peak = max(peak, before + layer.inside)
 +        peak = max(peak, before + layer.inside + (layer.boundary if place in recomputed else 0))
@@ -1195,8 +1286,8 @@ def peak_bytes(layers, recomputed):
         "every_input_counted_twice",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""Every layer at work counts with its inside and its boundary, recomputed or not. Its input is part
-        of its inside, and the same memory: it is counted twice.""",
+        explanation="""The current layer counts with its inside and its boundary, recomputed or not. Its input is part
+        of its inside, so the input is counted twice.""",
         change="""
 -        peak = max(peak, before + layer.inside)
 +        peak = max(peak, before + layer.inside + layer.boundary)
@@ -1206,8 +1297,8 @@ def peak_bytes(layers, recomputed):
         "backward_from_the_first",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""What is held is added up from the wrong end: while a layer is at work, the layers after it count
-        and those before it do not. Backward begins at the last layer, when all before it is still kept.""",
+        explanation="""The bytes are added from the wrong end: the layers after the current layer count, and those
+        before it do not. Backward begins at the last layer, when all layers before it still keep their bytes.""",
         change="""
 -    for place, layer in enumerate(layers):
 +    for place, layer in reversed([*enumerate(layers)]):
@@ -1217,8 +1308,8 @@ def peak_bytes(layers, recomputed):
         "inputs_cost_nothing",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""A recomputed layer counts as if it kept nothing. It keeps its input: over many layers that adds
-        up, and is all there is between forward and backward when everything is recomputed.""",
+        explanation="""A recomputed layer counts as if it kept nothing. It keeps its input. With every layer recomputed,
+        these inputs are all that is kept between forward and backward, and over many layers they add up.""",
         change="""
 -        before += layer.boundary if place in recomputed else layer.inside
 +        before += 0 if place in recomputed else layer.inside
@@ -1228,9 +1319,9 @@ def peak_bytes(layers, recomputed):
         "largest_always_comes_back",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""The result is what all layers keep, and the largest recomputed inside on top. The largest may
-        be an early layer: when backward reaches it, those after it are gone, and its own input counts twice. A bound
-        that is too high recomputes layers that would fit.""",
+        explanation="""The result is the bytes that all layers keep, plus the largest inside of a recomputed layer. That
+        layer may be an early one: when backward reaches it, the layers after it keep nothing, and its own input is
+        counted twice. With a peak that is too high, a plan recomputes layers that would fit.""",
         definitions="""
 def peak_bytes(layers, recomputed):
     kept = sum(layer.boundary if place in recomputed else layer.inside for place, layer in enumerate(layers))
@@ -1241,8 +1332,8 @@ def peak_bytes(layers, recomputed):
         "last_layer_missed",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""The last layer does not count. Backward begins there: the last layer at work, and everything
-        before it still there.""",
+        explanation="""The last layer does not count. Backward begins there: the last layer has its whole inside in
+        memory, and all layers before it still keep their bytes.""",
         change="""
 -    for place, layer in enumerate(layers):
 +    for place, layer in enumerate(layers[:-1]):
@@ -1252,18 +1343,33 @@ def peak_bytes(layers, recomputed):
         "nothing_comes_back",
         fails=("peak_bytes/peak",),
         read=BUDGET,
-        explanation="""The result is what the layers keep between forward and backward. In backward a recomputed
-        layer's inside comes back while it works, on top of all that is kept before it.""",
+        explanation="""The result is the bytes that the layers keep between forward and backward. In backward a
+        recomputed layer's inside is in memory again, in addition to the bytes of the layers before it.""",
         definitions="""
 def peak_bytes(layers, recomputed):
     return sum(layer.boundary if place in recomputed else layer.inside for place, layer in enumerate(layers))
 """,
     ),
     KnownWrong(
+        "no_layers_no_peak",
+        fails=("peak_bytes/no-layers",),
+        read=BUDGET,
+        explanation="""max() of nothing raises a ValueError, so there is no peak without layers. Their peak is 0: start
+        from 0, or pass `default=0` to max().""",
+        definitions="""
+def peak_bytes(layers, recomputed):
+    peaks, before = [], 0
+    for place, layer in enumerate(layers):
+        peaks.append(before + layer.inside)
+        before += layer.boundary if place in recomputed else layer.inside
+    return max(peaks)
+""",
+    ),
+    KnownWrong(
         "below_the_budget",
         fails=("plan/fits", "plan/cheapest"),
         read=BUDGET,
-        explanation="""A plan whose peak is exactly the budget is turned down. At most means that it fits.""",
+        explanation="""A plan whose peak equals the budget is rejected. "At most" includes the budget.""",
         change="""
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
 +        if (best is None or flops < least) and peak_bytes(layers, places) < budget:
@@ -1273,8 +1379,9 @@ def peak_bytes(layers, recomputed):
         "sum_for_the_peak",
         fails=("plan/fits", "plan/cheapest", "plan/refuses"),
         read=BUDGET,
-        explanation="""A plan counts as fitting if what the layers keep between forward and backward is within the
-        budget. In backward a recomputed layer's inside comes back, and the peak is higher than that sum.""",
+        explanation="""A plan is accepted if the bytes that the layers keep between forward and backward are within the
+        budget. In backward a recomputed layer's inside is in memory again, so the peak can be higher than that sum.
+        Compare the peak with the budget.""",
         change="""
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
 +        kept = sum(layer.boundary if place in places else layer.inside for place, layer in enumerate(layers))
@@ -1285,8 +1392,9 @@ def peak_bytes(layers, recomputed):
         "lowest_peak",
         fails=("plan/cheapest",),
         read=BUDGET,
-        explanation="""The plan has the lowest peak of all, whatever the budget is. Bytes below the budget are worth
-        nothing, and each of them costs FLOPs.""",
+        explanation="""The plan has the lowest peak of all choices, whatever the budget is. Bytes below the budget have
+        no use, and the plan recomputes more FLOPs for them. Of the choices that fit, take the one with the fewest
+        FLOPs.""",
         change="""
 -        flops = sum(layers[place].flops for place in places)
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
@@ -1300,8 +1408,8 @@ def peak_bytes(layers, recomputed):
         "all_or_nothing",
         fails=("plan/cheapest",),
         read=BUDGET,
-        explanation="""Either nothing is recomputed or everything: one switch, as many trainers have it. Nearly every
-        budget between the two is met by fewer FLOPs.""",
+        explanation="""The plan recomputes either no layer or every layer. For nearly every budget in between, a choice
+        of some layers recomputes fewer FLOPs. Try all choices.""",
         definitions="""
 def plan(layers, budget):
     for places in ([], list(range(len(layers)))):
@@ -1313,22 +1421,22 @@ def plan(layers, budget):
     greedy_plan(
         "best_ratio_first",
         "layer.flops / (layer.inside - layer.boundary)",
-        """The plan is that of a greedy rule: the most bytes per FLOP first, until it fits. Close, and not the least:
-        the last layer taken may save far more than was still needed, and a layer's saving counts only where the
-        peak is after it.""",
+        """The plan is that of a greedy rule: the layer that saves the most bytes per FLOP first, until the plan fits.
+        It is close, but not always the least: the last layer taken may save far more than was still needed, and a
+        layer's saving lowers the peak only in later layers. Try all choices.""",
     ),
     greedy_plan(
         "cheapest_first",
         "layer.flops",
-        """The plan is that of a greedy rule: the layer with the fewest FLOPs first, until it fits. Cheap layers often
-        save little, so many of them are recomputed where one would do.""",
+        """The plan is that of a greedy rule: the layer with the fewest FLOPs first, until the plan fits. Cheap layers
+        often save few bytes, so many of them are recomputed where one other layer is enough. Try all choices.""",
     ),
     KnownWrong(
         "fewest_layers",
         fails=("plan/cheapest",),
         read=BUDGET,
-        explanation="""The plan has the fewest layers that fit, not the fewest FLOPs. One expensive layer may cost
-        more than three cheap ones.""",
+        explanation="""The plan has the fewest layers that fit, not the fewest FLOPs. One expensive layer may cost more
+        than three cheap ones.""",
         change="""
 -        flops = sum(layers[place].flops for place in places)
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
@@ -1340,21 +1448,33 @@ def plan(layers, budget):
     greedy_plan(
         "largest_first",
         "layer.boundary - layer.inside",
-        """The plan is that of a greedy rule: the layer that saves the most bytes first, until it fits. It leaves out
-        what the layer costs, and that several small savings may be cheaper.""",
+        """The plan is that of a greedy rule: the layer that saves the most bytes first, until the plan fits. It ignores
+        the layer's FLOPs, and several small savings may be cheaper. Try all choices.""",
     ),
     greedy_plan(
         "last_layers_first",
         "-place",
-        """Layers are recomputed from the last backwards. The last saves nothing at the peak, because backward begins
-        with it: the FLOPs are spent and the bytes come back at once.""",
+        """Layers are recomputed from the last to the first. Recomputing the last layer does not lower the peak:
+        backward begins there, so its inside is in memory again at once, and its FLOPs are spent without need.""",
+    ),
+    KnownWrong(
+        "no_layers_refused",
+        fails=("plan/refuses",),
+        read=BUDGET,
+        explanation="""Without layers, plan raises a ValueError: its own, or that of max() or min() of nothing. There is
+        one choice, to recompute nothing. Its peak of 0 bytes is within every budget, so the plan is an empty list.""",
+        change="""
+-    best: list[int] | None = None
++    largest = max(layer.inside for layer in layers)
++    best: list[int] | None = None
+""",
     ),
     KnownWrong(
         "leanest_anyway",
         fails=("plan/refuses",),
         read=BUDGET,
-        explanation="""When nothing fits, a plan comes back as if it did. The run starts, and fails an hour later for
-        lack of memory, where a sentence now would have said so.""",
+        explanation="""If no choice fits, a plan is returned all the same. The run then starts and fails later for lack
+        of memory. Raise a ValueError, which names the problem at once.""",
         definitions="""
 def plan(layers, budget):
     choices = [[p for p in range(len(layers)) if choice >> p & 1] for choice in range(2 ** len(layers))]

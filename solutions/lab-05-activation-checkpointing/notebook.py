@@ -332,7 +332,7 @@ compare(first_saves, peak_with(None) - peak_with(0), "MiB", of="the first block 
 # number?
 
 # %% [markdown] tags=["answer"]
-# What the loss and the output layer keep. The plain step is fullest when forward ends, with those still there; when the
+# Memory of the loss and the output layer. The plain step is fullest when forward ends, with those still there; when the
 # last block runs again they are gone. Without a loss behind it the last block saves exactly nothing.
 
 # %% [markdown]

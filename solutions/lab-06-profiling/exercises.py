@@ -2,15 +2,15 @@
 
 Ten exercises, in the order of the page; later ones call earlier ones. Replace each line that raises
 NotImplementedError; keep the signatures. A trace is what torch.profiler exports: a list of events in no particular
-order. The ones that matter have `"ph": "X"`, and
+order. The relevant events have `"ph": "X"`, and
 
-    "name"   what it was               "cat"   its kind: "user_annotation" for a range that somebody named,
+    "name"   its name                  "cat"   its kind: "user_annotation" for a range that was named by the user,
     "ts"     when it began, in µs              "cpu_op" for an operation of PyTorch
     "dur"    how long it took, in µs   "tid"   the thread it ran on
 
 Steps and phases are ranges: a step's name begins with "ProfilerStep#", a phase's name is in PHASES. Other events have
-other kinds, or lack some of these keys; a range on the GPU ("gpu_user_annotation") bears the name of the one on the
-host and is no concern here. No function changes the events that it is given.
+other kinds, or lack some of these keys. A range on the GPU ("gpu_user_annotation") has the same name as the range on
+the host; ignore it. No function changes the events that are passed to it.
 
     rankzero check 06                      # all of them
     rankzero check 06 phase_fractions      # one
@@ -28,21 +28,21 @@ from torch import Tensor, nn
 
 Event = dict[str, Any]
 
-PHASES = ("optimizer", "backward", "forward", "data")  # where several run at once, the time is the first one's
+PHASES = ("optimizer", "backward", "forward", "data")  # where several run at once, the first of them gets the time
 
-# What `diagnose` calls by its name, and from where on.
+# The causes that `diagnose` returns, and their limits.
 CAUSES = ("starved loader", "sync every step", "many tiny ops", "none of these")
 DATA_SHARE = 0.5  # of the measured steps' time
-# Calls of aten::_local_scalar_dense a measured step: each hands one number of a tensor to Python. A healthy step of the
-# labs has 27, in which AdamW reads the step count of each parameter; it is on the CPU, whatever the parameter is on.
+# Calls of aten::_local_scalar_dense per measured step: each hands one number of a tensor to Python. A healthy step of
+# the labs has 27: AdamW reads the step count of each parameter, which is on the CPU, whatever the parameter is on.
 SYNCS = 100
 TINY_MS, TINY_SHARE = 0.02, 0.2  # mean self time of a call; share of all operations' self time
 
 
 def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The time that `intervals` (start, end) cover, as intervals that neither overlap nor touch, sorted.
+    """Returns the time that `intervals` (start, end) cover, as intervals that neither overlap nor touch, sorted.
 
-    The list that is given may be in any order, and stays as it is. Read: handbook/profiling-and-roofline.md
+    `intervals` may be in any order. The function does not change the list. Read: handbook/profiling-and-roofline.md
     """
     ### BEGIN SOLUTION
     whole: list[tuple[float, float]] = []
@@ -56,13 +56,13 @@ def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, float]]:
-    """How long a step takes, and where its time goes.
+    """Returns how long a step takes, and the fraction of its time for each phase.
 
     The first `warmup` steps, in the order of time, do not count; the others are the measured steps. Returns the median
-    of their durations in milliseconds, and for each phase, and for "idle", its fraction of their whole time. Each
-    instant inside a measured step counts once: for the phase that covers it, on whatever thread; for the one that
-    comes first in PHASES where several do; for "idle" where none does. A phase may have several ranges in a step, some
-    inside others, may reach over the border of a step, and may have no range at all: its fraction is then 0.0. The
+    of their durations in milliseconds, and for each phase, and for "idle", its fraction of their total time. Each
+    instant inside a measured step counts once: for the phase that covers it, on any thread; where several phases cover
+    it, for the first of them in PHASES; where none does, for "idle". A phase may have several ranges in a step, some
+    inside others. A range may extend past the end of a step. A phase without any range has the fraction 0.0. The
     fractions add up to 1. All are plain floats. Use your `merged`.
 
     Read: handbook/profiling-and-roofline.md
@@ -90,11 +90,11 @@ def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, 
 
 
 def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]:
-    """Calls and self time of each operation in the measured steps: its name -> (calls, milliseconds).
+    """Returns calls and self time of each operation in the measured steps: its name -> (calls, milliseconds).
 
-    Operations are of kind "cpu_op", and count where they begin inside a measured step. An operation may call others,
-    which then lie inside it on the same thread. Self time is its own duration without that of the operations
-    that it calls directly, so that the self times of all add up to the time in which any ran.
+    Operations are of kind "cpu_op", and count if they begin inside a measured step. An operation may call others,
+    which then lie inside it on the same thread. An operation's self time is its duration minus the durations of the
+    operations that it calls directly. So the self times of a thread add up to the time in which its operations ran.
 
     Read: handbook/profiling-and-roofline.md
     """
@@ -122,11 +122,11 @@ def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]
 
 
 def palm_flops(parameters: int, looked_up: int, layers: int, heads: int, head_dim: int, seq_len: int) -> int:
-    """FLOPs that training on one token needs, forward and backward, by PaLM's formula 6N + 12LHQT.
+    """Returns the FLOPs that training on one token needs, forward and backward, by PaLM's formula 6N + 12LHQT.
 
-    N are the `parameters` without those `looked_up`, which are only looked up and never multiplied. L `layers` of H
-    `heads` of `head_dim` = Q numbers; T = `seq_len` tokens a sequence. A multiply-add is two FLOPs, and that half of
-    the attention is masked is not discounted.
+    N is `parameters` minus `looked_up`, the number of parameters that are only looked up and never multiplied. There
+    are L = `layers`, H = `heads` per layer, Q = `head_dim` numbers per head, and T = `seq_len` tokens per sequence. A
+    multiply-add is two FLOPs. The half of the attention that is masked counts too.
 
     Source: PaLM, arXiv 2204.02311, appendix B. Read: handbook/profiling-and-roofline.md
     """
@@ -138,10 +138,10 @@ def palm_flops(parameters: int, looked_up: int, layers: int, heads: int, head_di
 def mfu(tokens_per_second: float, token_flops: int, devices: int, sheet: list[dict[str, Any]], dtype: str) -> float:
     """Model FLOPs utilization: the share of the devices' peak that the model's own FLOPs take.
 
-    `tokens_per_second` is the rate of all `devices` together, `token_flops` what one token needs. `sheet` are rows of
-    one device's data sheet: {"dtype": "bf16", "tflops": 1979, "sparsity": True} is 1,979·10¹² FLOP/s. A row with
-    "sparsity" counts matrices of which half is zero, at twice the rate of dense ones; training multiplies dense ones,
-    in `dtype`.
+    `tokens_per_second` is the rate of all `devices` together, `token_flops` the FLOPs per token. `sheet` has the rows
+    of one device's data sheet: {"dtype": "bf16", "tflops": 1979, "sparsity": True} is 1,979·10¹² FLOP/s. A row with
+    "sparsity" is for matrices of which half is zero, at twice the rate of dense matrices; training multiplies dense
+    matrices, in `dtype`.
     """
     ### BEGIN SOLUTION
     row = next(row for row in sheet if row["dtype"] == dtype)
@@ -151,10 +151,10 @@ def mfu(tokens_per_second: float, token_flops: int, devices: int, sheet: list[di
 
 
 def hfu(model_utilization: float, recomputed: float) -> float:
-    """Hardware FLOPs utilization of a run with that MFU which does this share of its forward's FLOPs a second time.
+    """Hardware FLOPs utilization of a run with the MFU `model_utilization`, which runs a part of its forward again.
 
-    `recomputed` is 0 without activation checkpointing, 1 where the whole forward pass runs again. Backward takes twice
-    the FLOPs of forward.
+    `recomputed` is the share of the forward's FLOPs that is recomputed: 0 without activation checkpointing, 1 if the
+    whole forward pass runs again. Backward takes twice the FLOPs of forward.
     """
     ### BEGIN SOLUTION
     return model_utilization * (3 + recomputed) / 3
@@ -175,7 +175,7 @@ def tiny_share(operations: Mapping[str, tuple[int, float]]) -> float:
 
 
 def diagnose(events: list[Event], warmup: int) -> str:
-    """Which of CAUSES slows the measured steps of a trace: the first of these that is so.
+    """Returns the one of CAUSES that slows the measured steps of a trace: the first of these that holds.
 
     - "starved loader": `data` takes more than DATA_SHARE of the steps' time
     - "sync every step": at least SYNCS calls of "aten::_local_scalar_dense" per step
@@ -199,9 +199,9 @@ def diagnose(events: list[Event], warmup: int) -> str:
 
 
 def patients() -> dict[str, str]:
-    """What ails each of the lab's three slow scripts: "patient_a", "patient_b", "patient_c" -> one of CAUSES.
+    """Returns the cause that slows each of the lab's slow scripts: "patient_a", "patient_b", "patient_c" -> a cause.
 
-    Find out with `profile_step.py --script patient_a.py` and so on, before you read them.
+    Each cause is one of CAUSES. Profile with `profile_step.py --script patient_a.py` and so on, before you read them.
     """
     ### BEGIN SOLUTION
     return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
@@ -209,11 +209,11 @@ def patients() -> dict[str, str]:
 
 
 def gradient_norm(module: nn.Module) -> float:
-    """The length of the gradient of all of the module's parameters together, as one vector: an L2 norm.
+    """Returns the L2 norm of the gradients of all of the module's parameters, taken as one vector.
 
-    Parameters without a gradient, frozen ones for example, add nothing; without any gradient it is 0.0. A parameter
-    that the module uses in two places counts once. The gradients stay as they are. They are squared and added in their
-    own dtype or a wider one, at least in float32: the square of 300 is too large for float16. Read:
+    Parameters without a gradient, such as frozen parameters, add nothing; without any gradient the norm is 0.0. A
+    parameter that the module uses in two places counts once. The gradients stay as they are. They are squared and added
+    in their own dtype or a wider one, at least in float32: the square of 300 is too large for float16. Read:
     handbook/backpropagation.md
     """
     ### BEGIN SOLUTION
@@ -223,16 +223,16 @@ def gradient_norm(module: nn.Module) -> float:
 
 
 def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) -> Callable[[], None]:
-    """Notes down what passes through one module from now on, and returns a function that ends it.
+    """Notes the size of one module's outputs and of their gradients from now on; returns a function that ends this.
 
     Each call of the module adds the root mean square of its output, a single tensor, to `activations`. Each time that
-    backward passes there, the L2 norm of the loss's gradient with respect to that output is added to `gradients`. There
-    may be no backward, and an output may need no gradient. After the returned function was called nothing is added,
-    not even by a backward that follows, and the hooks of others are still there.
+    backward computes the loss's gradient with respect to that output, the gradient's L2 norm is added to `gradients`.
+    There may be no backward, and an output may need no gradient. After a call of the returned function nothing is
+    added, not even by a backward that follows, and the hooks of other code are still there.
 
-    What is added are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32;
-    nothing else is kept. They stay on the device: reading them, which waits for it, is left to the caller. What the
-    model computes, its gradients and its modes are not touched. Read: handbook/profiling-and-roofline.md
+    The notes are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32; nothing
+    else is kept. They stay on the device: only the caller reads them, because a read waits for the device. The
+    model's results, gradients and modes do not change. Read: handbook/profiling-and-roofline.md
     """
     ### BEGIN SOLUTION
     handles: list[Any] = []
@@ -256,7 +256,7 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
 
 @contextmanager
 def watch(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, dict[str, list[Tensor]]]]:
-    """While the block runs, notes down what passes through `modules`; at its end, however it ends, stops doing so.
+    """Calls `note` for `modules` while the block runs; at the end of the block, also by an error, ends the notes.
 
     Yields a dictionary that fills up: for each name of `modules`, "activation" and "gradient", the two lists of your
     `note`; a module that is never called has empty ones. An error in the block reaches the code that runs it.

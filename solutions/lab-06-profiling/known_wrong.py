@@ -38,8 +38,8 @@ KNOWN_WRONG = (
         "ends_with_the_last_one",
         fails=("merged/merged",),
         read=FRACTIONS,
-        explanation="""Two intervals that overlap are joined into one that ends where the second ends. If the second
-        lies inside the first, that is too early: the end is the later of the two.""",
+        explanation="""Two overlapping intervals are joined into one that ends where the second interval ends. If the
+        second interval lies inside the first, that end is too early. The end is the later of both ends.""",
         change="""
 -            whole[-1] = (whole[-1][0], max(whole[-1][1], end))
 +            whole[-1] = (whole[-1][0], end)
@@ -49,8 +49,8 @@ KNOWN_WRONG = (
         "sorts_what_it_is_given",
         fails=("merged/merged",),
         read=FRACTIONS,
-        explanation="""The caller's own list is changed. Code that goes through it at the same time, or relies on its
-        order, gets another list than before. `sorted(intervals)` makes a new one.""",
+        explanation="""The function changes the caller's list. Code that uses the list at the same time, or relies on
+        its order, gets another list than before. `sorted(intervals)` makes a new list.""",
         change="""
 +    intervals.sort()
      whole: list[tuple[float, float]] = []
@@ -62,8 +62,8 @@ KNOWN_WRONG = (
         "touching_kept_apart",
         fails=("merged/merged",),
         read=FRACTIONS,
-        explanation="""An interval that begins exactly where the last one ended is kept as one of its own. Nothing
-        lies between the two, so together they are one stretch of time; a gap of length 0 is no gap.""",
+        explanation="""An interval that begins exactly where the one before it ends is kept apart. Nothing lies between
+        the two: a gap of length 0 is no gap. Join them into one interval.""",
         change="""
 -        if whole and start <= whole[-1][1]:
 +        if whole and start < whole[-1][1]:
@@ -73,8 +73,8 @@ KNOWN_WRONG = (
         "whole_numbers",
         fails=("merged/merged",),
         read=FRACTIONS,
-        explanation="""Starts and ends come back without their fractions. A trace's times are microseconds with
-        decimals: an operation of half a microsecond vanishes, and a gap of half a microsecond closes.""",
+        explanation="""Starts and ends lose their fractions. The times of a trace are microseconds with decimals: an
+        operation of half a microsecond disappears, and a gap of half a microsecond closes.""",
         change="""
 -    for start, end in sorted(intervals):
 +    for start, end in sorted((int(start), int(end)) for start, end in intervals):
@@ -84,8 +84,8 @@ KNOWN_WRONG = (
         "small_gaps_closed",
         fails=("merged/merged",),
         read=FRACTIONS,
-        explanation="""Two intervals become one although there is a gap between them, a gap shorter than 1. That is the
-        rule for whole numbers, where 4 follows 3; times are fractions, and nothing covers the gap.""",
+        explanation="""Intervals with a gap shorter than 1 between them are joined. That rule is for whole numbers,
+        where 4 follows 3; times have fractions, and no interval covers the gap.""",
         change="""
 -        if whole and start <= whole[-1][1]:
 +        if whole and start <= whole[-1][1] + 1:
@@ -95,9 +95,9 @@ KNOWN_WRONG = (
         "sorted_by_end",
         fails=("merged/merged",),
         read=FRACTIONS,
-        explanation="""The intervals are gone through in the order of their ends. A long one that begins early and ends
-        late comes after those that lie inside it, which are out by then; in the order of starts, the one that contains
-        others comes first.""",
+        explanation="""The intervals are sorted by their ends. A long interval that begins early and ends late then
+        comes after the intervals inside it, which are already in the result. Sorted by their starts, an interval comes
+        before those that lie inside it.""",
         change="""
 -    for start, end in sorted(intervals):
 +    for start, end in sorted(intervals, key=lambda interval: interval[1]):
@@ -107,9 +107,8 @@ KNOWN_WRONG = (
         "counts_the_gpus_copies",
         fails=("phase_fractions/sequence", "phase_fractions/step-time"),
         read=TRACE,
-        explanation="""Ranges of the kind "gpu_user_annotation" count too. A trace of a GPU holds each range twice:
-        once as the host ran it, and once from its first kernel to its last, which ends later. Choose events by their
-        kind.""",
+        explanation="""Ranges of the kind "gpu_user_annotation" count too. A GPU's trace has each range twice: once on
+        the host, and once from its first kernel to its last, which ends later. Select events by their kind.""",
         change="""
 -    ranges = [event for event in events if event.get("cat") == "user_annotation"]
 -    spans = [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in ranges]
@@ -120,8 +119,8 @@ KNOWN_WRONG = (
         "idle_between_steps",
         fails=("phase_fractions/sequence",),
         read=FRACTIONS,
-        explanation="""Idle is the time between one step and the next. There nothing is measured; the time that is
-        lost lies inside the step, between its phases. The fractions do not add up to 1, which shows it.""",
+        explanation="""The fraction of idle is computed from the time between steps. That time is not measured. Idle
+        time lies inside the steps, where no phase runs. The fractions have to add up to 1.""",
         change="""
 -    fractions["idle"] = (total - covered_before) / total
 +    fractions["idle"] = sum(after - before for (_, before), (after, _) in zip(steps, steps[1:])) / total
@@ -131,8 +130,8 @@ KNOWN_WRONG = (
         "mean_of_fractions",
         fails=("phase_fractions/sequence",),
         read=FRACTIONS,
-        explanation="""The fractions are taken in each step and then averaged, so that a short step counts as much as a
-        long one. Asked for is each phase's time in all measured steps, over the time of all of them.""",
+        explanation="""The fractions are computed for each step and then averaged, so a short step has the same weight
+        as a long step. Divide each phase's time in all measured steps by the total time of these steps.""",
         change="""
 -            max(0, min(end, step_end) - max(start, step_start))
 +            max(0, min(end, step_end) - max(start, step_start)) / (step_end - step_start) / len(steps)
@@ -148,9 +147,9 @@ KNOWN_WRONG = (
         "forgets_warm_up",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read=WARM_UP,
-        explanation="""The first steps are counted too. They load libraries, make the optimizer's state and fill
-        caches, so they are slower than any step that follows, and of few profiled steps they are a large part: what
-        you report is the start, not the run.""",
+        explanation="""The first steps count too. They load libraries, make the optimizer's state and fill caches, so
+        they are slower than later steps, and of few profiled steps they are a large part. Leave out the first `warmup`
+        steps.""",
         change="""
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
 +    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))
@@ -160,8 +159,8 @@ KNOWN_WRONG = (
         "sorts_steps_by_name",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read=WARM_UP,
-        explanation="""The steps that are left out as warm-up are not the first ones: they are in the order of their
-        names. As text, "ProfilerStep#10" comes before "ProfilerStep#9". Sort by time.""",
+        explanation="""The steps are sorted by name, so other steps than the first are left out as warm-up. As text,
+        "ProfilerStep#10" comes before "ProfilerStep#9". Sort the steps by time.""",
         change="""
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
 +    by_name = sorted(span for span in spans if span[0].startswith("ProfilerStep#"))
@@ -172,8 +171,8 @@ KNOWN_WRONG = (
         "absent_phase_missing",
         fails=("phase_fractions/absent",),
         read=FRACTIONS,
-        explanation="""A phase without any range has no fraction at all. A trace whose loader nobody named has no
-        `data`: its fraction is 0.0, and code that reads the dictionary expects all five names.""",
+        explanation="""A phase without any range is missing from the dictionary. A trace without named loading has no
+        `data` range: its fraction is 0.0, and code that reads the dictionary expects all five names.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    present = {name: fraction for name, fraction in fractions.items() if fraction or name == "idle"}
@@ -184,9 +183,9 @@ KNOWN_WRONG = (
         "counts_nested_twice",
         fails=("phase_fractions/nested", "phase_fractions/threads"),
         read=FRACTIONS,
-        explanation="""Durations are added up as they come. A range that lies inside another of the same phase counts
-        twice, and so does what two threads do at the same time: the fractions add up to more than 1, or idle is too
-        small. Merge the ranges first, then measure what they cover.""",
+        explanation="""The durations of all ranges are added. A range inside another range of the same phase then counts
+        twice, and so does time in which two threads run phases: the fractions add up to more than 1, or idle is too
+        small. Merge the ranges first.""",
         change="""
 -    taken: list[tuple[float, float]] = []
 -    covered_before = 0.0
@@ -210,9 +209,9 @@ KNOWN_WRONG = (
         "each_phase_by_itself",
         fails=("phase_fractions/threads",),
         read=FRACTIONS,
-        explanation="""Two phases that run at the same time both get that time. Data that a thread loads while the
-        model works costs the step nothing; counted in full it makes idle too small, even negative. One instant
-        belongs to one phase.""",
+        explanation="""Two phases that run at the same time both get that time. Data that a thread loads while the model
+        computes costs the step nothing; counted in full, it makes idle too small or negative. Each instant belongs to
+        one phase.""",
         change="""
 -    taken: list[tuple[float, float]] = []
 -    covered_before = 0.0
@@ -231,8 +230,9 @@ KNOWN_WRONG = (
         "hidden_work_first",
         fails=("phase_fractions/threads",),
         read=FRACTIONS,
-        explanation="""Where several phases run at once, the last of PHASES gets the time. Loading that is hidden
-        behind the model's work then looks as if it cost something, and the model looks faster than it is.""",
+        explanation="""Where several phases run at once, the time goes to the last of them in PHASES. Loading that is
+        hidden behind the model's work then seems to take time, and the model seems faster than it is. The time goes to
+        the first of them in PHASES.""",
         change="""
 -    for phase in PHASES:
 +    for phase in reversed(PHASES):
@@ -242,8 +242,9 @@ KNOWN_WRONG = (
         "not_cut_at_the_border",
         fails=("phase_fractions/threads",),
         read=FRACTIONS,
-        explanation="""A range counts for the step in which it begins, with its whole length. One that reaches over
-        the border of a step then counts time in which nothing is measured, or another step's.""",
+        explanation="""A range counts with its whole length for the step in which it begins. If it extends past the end
+        of the step, it includes time that is not measured, or the time of another step. Cut each range at the borders
+        of the steps.""",
         change="""
 -        taken += [(start, end) for name, start, end in spans if name == phase]
 -        covered = sum(
@@ -263,8 +264,9 @@ KNOWN_WRONG = (
         "one_thread_only",
         fails=("phase_fractions/threads",),
         read=TRACE,
-        explanation="""Ranges on other threads than that of the steps do not count. On a GPU, backward runs on a
-        thread of autograd's own, and a loader has its own too: their time is taken for idle.""",
+        explanation="""Ranges count only if they are on the thread of the steps. On a GPU, backward runs on a thread of
+        autograd, and a loader may have its own thread: their time is counted as idle. Count the ranges of all
+        threads.""",
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    thread = next(event["tid"] for event in ranges if event["name"].startswith("ProfilerStep#"))
@@ -275,8 +277,8 @@ KNOWN_WRONG = (
         "mean_of_the_steps",
         fails=("phase_fractions/step-time",),
         read=WARM_UP,
-        explanation="""The step time is the mean. One step during which something else had the processor moves it as
-        far as it likes; the median stays with the usual step.""",
+        explanation="""The step time is the mean. One step that was slowed down by another program can move the mean
+        far; the median is the time of a usual step.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    return statistics.mean(end - start for start, end in steps) / 1000, fractions
@@ -286,8 +288,8 @@ KNOWN_WRONG = (
         "median_with_warm_up",
         fails=("phase_fractions/step-time",),
         read=WARM_UP,
-        explanation="""The fractions are those of the measured steps, and the step time is the median of all steps, the
-        first ones too. They are slower, and the fewer steps are profiled the further they move it.""",
+        explanation="""The step time is the median of all steps, the first steps included. These are slower, and the
+        fewer steps are profiled, the more they move the median. Use the measured steps, as for the fractions.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    every = [end - start for name, start, end in spans if name.startswith("ProfilerStep#")]
@@ -298,8 +300,8 @@ KNOWN_WRONG = (
         "step_in_seconds",
         fails=("phase_fractions/step-time",),
         read=TRACE,
-        explanation="""The step time is in seconds: milliseconds were asked for. A trace counts in microseconds,
-        whatever its viewer shows.""",
+        explanation="""The step time is in seconds instead of milliseconds. The times of a trace are in microseconds, in
+        whatever unit its viewer shows them.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    return statistics.median(end - start for start, end in steps) / 1e6, fractions
@@ -309,8 +311,8 @@ KNOWN_WRONG = (
         "follows_for_inside",
         fails=("self_times/flat",),
         read=TRACE,
-        explanation="""An operation that begins exactly when another ends counts as a part of it. It follows; nothing
-        of it lies inside.""",
+        explanation="""An operation that begins exactly when another operation ends is counted as a part of it. It is
+        not: no part of it lies inside the other operation.""",
         change="""
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
 +        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] < op["ts"]):
@@ -320,8 +322,8 @@ KNOWN_WRONG = (
         "last_call_wins",
         fails=("self_times/flat",),
         read=TRACE,
-        explanation="""Of several calls of an operation only the last counts. A matrix product is called dozens of
-        times in a step; all of them count.""",
+        explanation="""Of several calls of an operation, only the last counts. A matrix product is called dozens of
+        times in a step: add up the calls and the times of all of them.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -333,7 +335,7 @@ KNOWN_WRONG = (
         "microseconds_for_milliseconds",
         fails=("self_times/flat",),
         read=TRACE,
-        explanation="""The times are in microseconds, the trace's own unit; milliseconds were asked for.""",
+        explanation="""The times are in microseconds, the unit of the trace. Divide by 1,000 for milliseconds.""",
         change="""
 -        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
 +        found[name] = (before[0] + calls, before[1] + microseconds)
@@ -343,8 +345,8 @@ KNOWN_WRONG = (
         "ranges_for_operations",
         fails=("self_times/flat",),
         read=TRACE,
-        explanation="""Ranges are counted as operations. A phase's range holds all the operations of the phase; as one
-        of them it takes the time between them for work.""",
+        explanation="""Ranges are counted as operations. The range of a phase contains all its operations; counted as an
+        operation, it also adds the time between them. Operations have the kind "cpu_op".""",
         change="""
 -    operations = [event for event in events if event.get("cat") == "cpu_op"]
 +    operations = [e for e in events if e.get("cat") == "cpu_op" or (e["name"] in PHASES and e["ph"] == "X")]
@@ -354,8 +356,9 @@ KNOWN_WRONG = (
         "grandchildren_subtracted",
         fails=("self_times/nested",),
         read=TRACE,
-        explanation="""Everything that lies inside an operation is subtracted from it, also what its callees call.
-        That time is inside the callees already and goes twice: a self time becomes too small, or negative.""",
+        explanation="""The time of every operation inside an operation is subtracted from it, also of those that its
+        callees call. That time is already part of the callees, so it is subtracted twice: a self time is too small or
+        negative. Subtract only the operations that it calls directly.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -367,9 +370,9 @@ KNOWN_WRONG = (
         "leaves_only",
         fails=("self_times/nested",),
         read=TRACE,
-        explanation="""Operations that call others have no time of their own here. What the callers do themselves,
-        checks and the choice of a kernel for example, is real time too: without it the sum is smaller than the time
-        in which operations ran.""",
+        explanation="""Operations that call others get a self time of 0. A caller's own work, such as checks and the
+        choice of a kernel, takes time too: without it the sum of self times is smaller than the time in which
+        operations ran.""",
         change="""
 -    running: list[Event] = []  # the innermost last
 -    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
@@ -389,9 +392,9 @@ KNOWN_WRONG = (
         "total_for_self",
         fails=("self_times/nested",),
         read=TRACE,
-        explanation="""That is total time. An operation's total holds the time of every operation that it calls, so
-        the same instant counts at each level, and the sum is several times the step. A table sorted by it puts the
-        callers on top, not the work.""",
+        explanation="""The result is total time. An operation's total time includes the operations that it calls, so the
+        same instant counts at each level, and the sum is several times the step. Sorted by it, a table has the callers
+        at the top. Subtract the time of the operations that it calls directly.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -401,8 +404,8 @@ KNOWN_WRONG = (
         "first_steps_counted",
         fails=("self_times/measured",),
         read=WARM_UP,
-        explanation="""The operations of the first steps count too. Calls and times per step then depend on how many
-        steps were profiled, and the slowest ones weigh most.""",
+        explanation="""The operations of the first steps count too. Calls and times per step then depend on the number
+        of profiled steps, and the slow first steps have the most weight. Leave out the first `warmup` steps.""",
         change="""
 -    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
 +    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))
@@ -412,8 +415,8 @@ KNOWN_WRONG = (
         "only_what_ends_in_its_step",
         fails=("self_times/measured",),
         read=TRACE,
-        explanation="""An operation that begins in a measured step and ends after it does not count. An operation counts
-        where it begins: otherwise what runs over a border is in no step.""",
+        explanation="""An operation that begins in a measured step and ends after it does not count. Operations that
+        extend past the end of a step then count in no step. An operation counts where it begins.""",
         change="""
 -    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
 +    measured = [op for op in operations if any(s <= op["ts"] and op["ts"] + op["dur"] <= e for s, e in steps)]
@@ -423,8 +426,8 @@ KNOWN_WRONG = (
         "threads_mixed",
         fails=("self_times/threads",),
         read=TRACE,
-        explanation="""What another thread does at the same time is taken for a part of the operation. Two threads
-        overlap without one calling the other; an operation calls on its own thread.""",
+        explanation="""Operations that another thread runs at the same time are counted as parts of an operation. They
+        only overlap: an operation calls others on its own thread. Compare operations of the same thread only.""",
         change="""
 -    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
@@ -435,80 +438,80 @@ KNOWN_WRONG = (
     wrong_flops(
         "forward_only",
         "2 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len",
-        """The result is 2N + 4LHQT, the forward pass. Training also runs backward, which takes twice that: one product
-        for the weights' gradients and one for the inputs'.""",
+        """The result is 2N + 4LHQT, the FLOPs of the forward pass. Training also runs backward, which takes twice as
+        many: one product for the weights' gradients and one for the inputs'.""",
     ),
     wrong_flops(
         "looked_up_multiplied",
         "6 * parameters + 12 * layers * heads * head_dim * seq_len",
-        """Embeddings that are only looked up are counted. To look up a row multiplies nothing; in a small model with a
-        large vocabulary they are most of the parameters, and the utilization comes out far too high.""",
+        """Embeddings that are only looked up are counted. A lookup multiplies nothing. In a small model with a large
+        vocabulary they are most of the parameters, and the utilization is far too high. Subtract `looked_up`.""",
     ),
     wrong_flops(
         "mask_discounted",
         "6 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len",
-        """Attention is halved because the mask hides half of it. A kernel may skip that half, but the formula that
-        published numbers use does not discount it; say so if yours does.""",
+        """Attention is halved because the mask hides half of it. A kernel may skip that half, but published numbers use
+        the formula without this discount: use the whole of 12LHQT.""",
     ),
     wrong_flops(
         "multiply_add_once",
         "3 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len",
-        """A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one multiplication and one
-        addition; by the other count your utilization is half of what everybody else would report.""",
+        """A multiply-add is counted as one FLOP. Data sheets count it as two, one multiplication and one addition;
+        otherwise the utilization is half of what others report.""",
     ),
     wrong_flops(
         "recomputation_in_the_model",
         "8 * (parameters - looked_up) + 16 * layers * heads * head_dim * seq_len",
-        """The forward pass counts twice, as a run with full activation checkpointing executes it: 8N instead of 6N.
-        The model does not need that: it is the hardware's work, and belongs into HFU. With it, a run that wastes
-        more would score higher.""",
+        """The forward pass counts twice, as a run with full activation checkpointing executes it: 8N instead of 6N. The
+        model needs it once. Recomputed operations are work of the hardware and belong to HFU; in MFU, a run that
+        recomputes more would score higher.""",
     ),
     wrong_flops(
         "without_attention",
         "6 * (parameters - looked_up)",
-        """Only the weights are counted. Attention multiplies queries with keys and probabilities with values, which
-        are no weights: 12LHQT FLOPs per token, a small part in a wide model with short sequences, and most of it
-        where sequences are long.""",
+        """Only the weights are counted. Attention also multiplies queries by keys and probabilities by values, 12LHQT
+        FLOPs per token: a small part in a wide model with short sequences, and the largest part if sequences are
+        long.""",
     ),
     wrong_flops(
         "attention_runs_forward_only",
         "6 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len",
-        """The result is 6N + 4LHQT: the weights count for forward and backward, attention for forward alone. Its two
-        products have a backward too, which takes twice their FLOPs.""",
+        """The result is 6N + 4LHQT: the weights count for forward and backward, attention only for forward. The
+        backward of its two products takes twice their FLOPs: 12LHQT in all.""",
     ),
     wrong_flops(
         "heads_counted_twice",
         "6 * (parameters - looked_up) + 12 * layers * heads**2 * head_dim * seq_len",
-        """The heads count twice in attention: 12LH²QT. Q is the width of one head, so that HQ is the width of the
-        model; with the model's width in the place of Q, leave H out.""",
+        """The number of heads counts twice in attention: 12LH²QT. Q is the width of one head, so HQ is the width of the
+        model. If you use the model's width for Q, leave out H.""",
     ),
     wrong_flops(
         "one_head",
         "6 * (parameters - looked_up) + 12 * layers * head_dim * seq_len",
-        """Attention counts for one head of each layer: H is missing from 12LHQT.""",
+        """Attention counts for one head per layer: the factor H is missing from 12LHQT.""",
     ),
     wrong_flops(
         "one_layer",
         "6 * (parameters - looked_up) + 12 * heads * head_dim * seq_len",
-        """Attention counts for one layer: L is missing from 12LHQT.""",
+        """Attention counts for one layer only: the factor L is missing from 12LHQT.""",
     ),
     wrong_flops(
         "length_squared",
         "6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len**2",
-        """Attention counts with the square of the sequence length. That is its cost for a whole sequence; one token
-        looks at T others, and the formula is per token.""",
+        """Attention counts with the square of the sequence length. That is its cost for a whole sequence. The formula
+        is per token, and one token attends to T tokens.""",
     ),
     wrong_flops(
         "flops_of_a_sequence",
         "(6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len) * seq_len",
-        """The result is the FLOPs of a whole sequence: T times those of one token, which were asked for.""",
+        """The result is the FLOPs of a whole sequence, T times those of one token. The formula is per token.""",
     ),
     KnownWrong(
         "every_peak_halved",
         fails=("utilization/mfu",),
         read=MFU,
-        explanation="""Every peak is halved. Only rows with sparsity count a zero half; fp32 has none, and its MFU
-        comes out twice too high.""",
+        explanation="""Every peak is halved. Only rows with sparsity have twice the dense rate. The peak of fp32 has no
+        sparsity, so its MFU is twice too high.""",
         change="""
 -    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
 +    dense_peak = row["tflops"] * 1e12 / 2
@@ -518,8 +521,8 @@ KNOWN_WRONG = (
         "largest_peak",
         fails=("utilization/mfu",),
         read=MFU,
-        explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which
-        this run does not use; what a run could reach depends on the dtype that it multiplies in.""",
+        explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which this
+        run does not use. The peak of a run is that of the dtype in which it multiplies.""",
         change="""
 -    row = next(row for row in sheet if row["dtype"] == dtype)
 +    row = max(sheet, key=lambda row: row["tflops"])
@@ -529,8 +532,8 @@ KNOWN_WRONG = (
         "rate_of_all_peak_of_one",
         fails=("utilization/mfu",),
         read=MFU,
-        explanation="""The rate of all devices is divided by the peak of one. With 64 devices the result is 64 times
-        too high; more than 1 is a sure sign.""",
+        explanation="""The rate of all devices is divided by the peak of one device. With 64 devices the result is 64
+        times too high, often above 1. Multiply the peak by the number of devices.""",
         change="""
 -    return tokens_per_second * token_flops / (devices * dense_peak)
 +    return tokens_per_second * token_flops / dense_peak
@@ -540,9 +543,9 @@ KNOWN_WRONG = (
         "sparse_peak",
         fails=("utilization/mfu",),
         read=MFU,
-        explanation="""The data sheet's number is taken as it stands. Its footnote says "with sparsity": matrices of
-        which half is zero, at twice the rate. Training multiplies dense ones, and against that peak no run gets above
-        half.""",
+        explanation="""The number of the data sheet is taken as it is. A row "with sparsity" is for matrices of which
+        half is zero, at twice the dense rate. Training multiplies dense matrices: against the sparse peak, no run
+        exceeds one half.""",
         change="""
 -    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
 +    dense_peak = row["tflops"] * 1e12
@@ -551,39 +554,39 @@ KNOWN_WRONG = (
     wrong_hfu(
         "always_four_thirds",
         "model_utilization * 4 / 3",
-        """The factor is 4/3 whatever was recomputed: that is what recomputing the whole forward pass costs. A run that
-        recomputes a part, or nothing, executes less: (3 + r)/3 for a share r of the forward.""",
+        """The factor is 4/3, whatever is recomputed. That is right if the whole forward pass runs again. A run that
+        recomputes the share r of it executes (3 + r)/3 of the model's FLOPs.""",
     ),
     wrong_hfu(
         "forward_is_the_step",
         "model_utilization * (1 + recomputed)",
-        """A forward pass that runs again counts as a whole step. It is one unit of three: backward takes the other
-        two.""",
+        """A forward pass that runs again counts as a whole step. It is one third of a step: backward takes the other
+        two thirds.""",
     ),
     wrong_hfu(
         "hardware_does_less",
         "model_utilization * 3 / (3 + recomputed)",
-        """The quotient is upside down. What is done again keeps the hardware busier than the model needs it, so HFU is
-        never below MFU.""",
+        """Numerator and denominator are swapped. Recomputed operations are work for the hardware and not for the model,
+        so HFU is never below MFU.""",
     ),
     wrong_hfu(
         "backward_as_long_as_forward",
         "model_utilization * (2 + recomputed) / 2",
-        """Backward counts as much as forward: a step is two units of which the forward pass is one. Backward takes
-        twice the FLOPs of forward, one product for the weights' gradients and one for the inputs'.""",
+        """Backward counts as much as forward, so forward is half of a step. Backward takes twice the FLOPs of forward,
+        one product for the weights' gradients and one for the inputs': forward is one third.""",
     ),
     wrong_hfu(
         "capped_at_one",
         "min(1.0, model_utilization * (3 + recomputed) / 3)",
-        """A utilization above 1 comes back as 1. It is impossible, and so it shows that the rate, the peak or the
-        formula is wrong; cut off at 1, it looks like a perfect run.""",
+        """A utilization above 1 is returned as 1. It is impossible, so it shows that the rate, the peak or the formula
+        is wrong; limited to 1, it looks like a perfect run. Return it as it is.""",
     ),
     KnownWrong(
         "weighted_by_calls",
         fails=("tiny_share/share",),
         read=TRACE,
-        explanation="""Each operation's time is multiplied by its calls. The milliseconds of `operations` are those of
-        all calls together already.""",
+        explanation="""Each operation's time is multiplied by its calls. The milliseconds in `operations` are already
+        the sum over all calls.""",
         change="""
 -    total = sum(milliseconds for _, milliseconds in operations.values())
 -    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
@@ -595,8 +598,8 @@ KNOWN_WRONG = (
         "tiny_in_microseconds",
         fails=("tiny_share/share",),
         read=TRACE,
-        explanation="""Microseconds are compared with TINY_MS, which is in milliseconds: no call is shorter than 0.02
-        µs, so nothing is ever tiny.""",
+        explanation="""Microseconds are compared with TINY_MS, which is in milliseconds. No call is shorter than 0.02
+        µs, so no operation is tiny.""",
         change="""
 -    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
 +    tiny = sum(milliseconds for calls, milliseconds in operations.values() if 1000 * milliseconds / calls < TINY_MS)
@@ -607,7 +610,7 @@ KNOWN_WRONG = (
         fails=("tiny_share/share",),
         read=TRACE,
         explanation="""The time of all calls of an operation is compared with TINY_MS. 300 calls of 5 µs take 1.5 ms
-        together, and each of them is tiny: divide by the calls.""",
+        together, but each call is tiny. Divide the time by the calls.""",
         change="""
 -    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
 +    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds < TINY_MS)
@@ -617,8 +620,8 @@ KNOWN_WRONG = (
         "share_of_the_names",
         fails=("tiny_share/share",),
         read=TRACE,
-        explanation="""The result is the share of operations that are tiny, counted by name. It says nothing about time:
-        of a hundred names one may take nearly all of it.""",
+        explanation="""The result is the number of tiny operations over the number of all operations. It says nothing
+        about time: one operation of a hundred may take nearly all of it. Divide self times.""",
         change="""
 -    total = sum(milliseconds for _, milliseconds in operations.values())
 -    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
@@ -630,7 +633,7 @@ KNOWN_WRONG = (
         "tiny_at_the_limit",
         fails=("tiny_share/share",),
         read=TRACE,
-        explanation="""An operation whose calls take exactly TINY_MS counts as tiny. Tiny is less than that.""",
+        explanation="""An operation whose calls take exactly TINY_MS counts as tiny. Tiny operations take less.""",
         change="""
 -    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
 +    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls <= TINY_MS)
@@ -640,8 +643,8 @@ KNOWN_WRONG = (
         "share_of_the_calls",
         fails=("tiny_share/share",),
         read=CAUSE,
-        explanation="""The result is the share of calls that are tiny, not of time. A healthy step makes hundreds of
-        tiny calls that together take hardly any time.""",
+        explanation="""The result is the share of calls that are tiny, not the share of time. A healthy step makes
+        hundreds of tiny calls that take little time together. Divide self times.""",
         change="""
 -    total = sum(milliseconds for _, milliseconds in operations.values())
 -    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
@@ -653,8 +656,8 @@ KNOWN_WRONG = (
         "no_time_at_all",
         fails=("tiny_share/share",),
         read=TRACE,
-        explanation="""Without any self time there is nothing to divide by. A trace of steps without operations, as of
-        a loader alone, gives 0.0.""",
+        explanation="""If no operation has any self time, the function divides by 0. A trace of steps without
+        operations, for example of a loader alone, gives 0.0.""",
         change="""
 -    return tiny / total if total else 0.0
 +    return tiny / total
@@ -664,9 +667,9 @@ KNOWN_WRONG = (
         "tiny_ops_first",
         fails=("diagnose/starved", "diagnose/sync"),
         read=CAUSE,
-        explanation="""Tiny operations are named where data starves the step, or where numbers are read often. A step
-        that waits for data most of the time stays as slow when its operations get larger: begin with what covers the
-        most time.""",
+        explanation="""The result is tiny operations although data starves the step, or numbers are read often. A step
+        that waits for data most of the time stays as slow if its operations get larger. Test the causes in the order of
+        the docstring.""",
         change="""
 +    if tiny_share(operations) > TINY_SHARE:
 +        return "many tiny ops"
@@ -677,8 +680,8 @@ KNOWN_WRONG = (
         "reads_first",
         fails=("diagnose/starved",),
         read=CAUSE,
-        explanation="""Reads are named where data starves the step. A step that waits for data most of the time stays as
-        slow when it reads fewer numbers: begin with what covers the most time.""",
+        explanation="""The result is reads although data starves the step. A step that waits for data most of the time
+        stays as slow if it reads fewer numbers. Test the causes in the order of the docstring.""",
         change="""
 +    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +        return "sync every step"
@@ -689,8 +692,8 @@ KNOWN_WRONG = (
         "warm_up_diagnosed",
         fails=("diagnose/starved", "diagnose/sync", "diagnose/tiny"),
         read=WARM_UP,
-        explanation="""The first steps are diagnosed together with the measured ones. They open files, start threads
-        and make the optimizer's state: what slows them is not what slows the run.""",
+        explanation="""The first steps are diagnosed together with the measured steps. They open files, start threads
+        and make the optimizer's state, which slows them and no later step. Leave out the first `warmup` steps.""",
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    warmup = 0
@@ -700,8 +703,8 @@ KNOWN_WRONG = (
         "item_for_every_read",
         fails=("diagnose/sync",),
         read=TRACE,
-        explanation="""Calls of aten::item are counted. An extension, or tolist, hands numbers to Python without it:
-        every read ends in aten::_local_scalar_dense.""",
+        explanation="""Calls of aten::item are counted. An extension or tolist can hand numbers to Python without
+        aten::item, but every read ends in aten::_local_scalar_dense: count its calls.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    if operations.get("aten::item", (0, 0.0))[0] / steps >= SYNCS:
@@ -711,8 +714,8 @@ KNOWN_WRONG = (
         "warm_up_in_the_divisor",
         fails=("diagnose/sync",),
         read=WARM_UP,
-        explanation="""The calls of the measured steps are divided by the number of all steps, the first ones too: calls
-        per step come out too low.""",
+        explanation="""The calls of the measured steps are divided by the number of all steps, the first steps included,
+        so the calls per step are too few. Subtract `warmup` from the number of steps.""",
         change="""
 -    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
 +    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges)
@@ -722,8 +725,8 @@ KNOWN_WRONG = (
         "ranges_of_the_gpu_are_steps",
         fails=("diagnose/sync",),
         read=TRACE,
-        explanation="""A range of the GPU with a step's name counts as one more step: there seem to be about twice as
-        many, and calls per step come out half as high. Choose events by their kind.""",
+        explanation="""A range of the GPU with a step's name counts as one more step. The number of steps is then about
+        twice too large, and the calls per step are half of the right number. Select events by their kind.""",
         change="""
 -    ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    ranges = [event for event in events if event["ph"] == "X"]
@@ -733,7 +736,7 @@ KNOWN_WRONG = (
         "more_than_the_limit",
         fails=("diagnose/sync",),
         read=CAUSE,
-        explanation="""Exactly SYNCS calls per step are not enough here. "At least" includes the limit.""",
+        explanation="""Exactly SYNCS calls per step are not diagnosed. "At least" includes the limit.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps > SYNCS:
@@ -743,8 +746,8 @@ KNOWN_WRONG = (
         "totals_judged",
         fails=("diagnose/tiny",),
         read=TRACE,
-        explanation="""Total times are judged, not self times. The large operations count again in each operation that
-        calls them, which makes the share of the tiny ones look smaller than it is.""",
+        explanation="""Total times are compared, not self times. Large operations count again in each operation that
+        calls them, so the share of tiny operations is too small. Use `self_times`.""",
         change="""
 -    operations = self_times(events, warmup)
 +    begin = sorted(event["ts"] for event in ranges if event["name"].startswith("ProfilerStep#"))[warmup]
@@ -759,8 +762,8 @@ KNOWN_WRONG = (
         "half_for_a_fifth",
         fails=("diagnose/tiny",),
         read=CAUSE,
-        explanation="""Tiny operations are named only where they have far more than TINY_SHARE of the self time. A
-        fifth of the time in calls that are too short to be worth making is a fifth that a fix can gain.""",
+        explanation="""Tiny operations are diagnosed only if their share of the self time is far above TINY_SHARE. A
+        fifth of the time in very short calls is already a fifth that a fix can gain. Compare with TINY_SHARE.""",
         change="""
 -    if tiny_share(operations) > TINY_SHARE:
 +    if tiny_share(operations) > 0.5:
@@ -770,8 +773,8 @@ KNOWN_WRONG = (
         "calls_of_all_steps",
         fails=("diagnose/none",),
         read=CAUSE,
-        explanation="""The calls of all measured steps together are compared with a limit that is meant for one.
-        Profile twice as many steps and a healthy run falls ill.""",
+        explanation="""The calls of all measured steps are compared with a limit for one step. With twice as many
+        profiled steps a healthy run exceeds it. Divide the calls by the number of measured steps.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] >= SYNCS:
@@ -781,8 +784,8 @@ KNOWN_WRONG = (
         "largest_phase_starves",
         fails=("diagnose/none",),
         read=CAUSE,
-        explanation="""Data that takes more than any other phase is called starving, whatever its share is. With four
-        phases, the largest may take a third of the step; the limit is DATA_SHARE.""",
+        explanation="""Data that takes more time than any other phase is called starving, whatever its share. The
+        largest of four phases may take a third of the step. The limit is DATA_SHARE.""",
         change="""
 -    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
 +    if max((shares := phase_fractions(events, warmup)[1]), key=lambda name: shares[name]) == "data":
@@ -792,8 +795,9 @@ KNOWN_WRONG = (
         "hidden_loading_counts",
         fails=("diagnose/none",),
         read=FRACTIONS,
-        explanation="""All the time that is spent on data counts against the step, even what another thread does while
-        the model works. Loading ahead is the cure; here it is diagnosed as the disease.""",
+        explanation="""All time spent on data counts, also data that another thread loads while the model computes.
+        Loading ahead is the fix for a starved step, and here it is diagnosed as the cause. Use the fraction of
+        `phase_fractions`.""",
         change="""
 -    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
 +    measured = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
@@ -808,8 +812,8 @@ KNOWN_WRONG = (
         "item_counted_twice",
         fails=("diagnose/none",),
         read=TRACE,
-        explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. The first calls the second:
-        each number that Python reads is counted twice.""",
+        explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. aten::item calls
+        aten::_local_scalar_dense, so each number that Python reads counts twice.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    names = ("aten::item", "aten::_local_scalar_dense")
@@ -820,8 +824,8 @@ KNOWN_WRONG = (
         "many_for_tiny",
         fails=("diagnose/none",),
         read=CAUSE,
-        explanation="""Many calls are taken for tiny calls. A large model has many operations and each of them may be
-        large; what wastes time is that most of it goes into calls too short to be worth making.""",
+        explanation="""Many calls are diagnosed as tiny calls. A large model has many operations, and each may be long.
+        Tiny operations are the cause if their share of the self time is above TINY_SHARE.""",
         change="""
          return "many tiny ops"
 +    if sum(calls for calls, _ in operations.values()) / steps > 100:
@@ -832,31 +836,31 @@ KNOWN_WRONG = (
         "idle_is_not_data",
         "a",
         "starved loader",
-        """Patient A's step has long stretches in which no operation runs, as a step that waits for data has. But they
-        are not in the phase `data`: they are idle, after the backward pass, and each ends with a number that is
-        handed to Python. Look at the calls of aten::_local_scalar_dense.""",
+        """Patient A's step has long stretches in which no operation runs, as in a step that waits for data. But they
+        are idle and not in the phase `data`: they come after the backward pass, and each ends when a number is handed
+        to Python. Look at the calls of aten::_local_scalar_dense.""",
     ),
     wrong_patient(
         "calls_are_not_reads",
         "b",
         "sync every step",
-        """Patient B makes thousands of calls, but Python reads no number from any of them: count
-        aten::_local_scalar_dense. Its calls are short, most of them far below 0.02 ms of self time, and there are
-        about as many as there are tokens, several times over.""",
+        """Patient B makes thousands of calls, but none of them hands a number to Python: count
+        aten::_local_scalar_dense. Most of the calls take far less than 0.02 ms of self time, and there are several
+        times as many as tokens.""",
     ),
     wrong_patient(
         "python_makes_no_ops",
         "c",
         "many tiny ops",
-        """Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where plain Python is
-        at work and PyTorch has nothing to do.""",
+        """Patient C's time is not in operations, tiny or not. It is in the phase `data`, in which plain Python runs and
+        no operation of PyTorch.""",
     ),
     KnownWrong(
         "children_counted_again",
         fails=("gradient_norm/norm",),
         read=HOOKS,
         explanation="""Parameters of inner modules count several times, once for each module around them.
-        `module.parameters()` goes through all inner modules by itself.""",
+        `module.parameters()` already returns the parameters of all inner modules, each once.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    inner = [parameter for part in module.modules() for parameter in part.parameters()]
@@ -868,7 +872,7 @@ KNOWN_WRONG = (
         fails=("gradient_norm/norm",),
         read=HOOKS,
         explanation="""A parameter without a gradient is not skipped. `.grad` is None before the first backward, after
-        `zero_grad`, and for a frozen parameter always.""",
+        `zero_grad`, and always for a frozen parameter.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    gradients = [parameter.grad for parameter in module.parameters()]
@@ -878,8 +882,8 @@ KNOWN_WRONG = (
         "gradients_clipped",
         fails=("gradient_norm/norm",),
         read=HOOKS,
-        explanation="""The gradients are scaled down to a norm of 1 while they are measured. The first result is right;
-        after it, the gradients are others, and the optimizer would take a shorter step.""",
+        explanation="""The gradients are scaled down to a norm of 1 by the measurement. The returned norm is right, but
+        the gradients have changed, and the optimizer would take a smaller step. Measure without clipping.""",
         change="""
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return nn.utils.clip_grad_norm_(module.parameters(), 1.0).item()
@@ -889,8 +893,8 @@ KNOWN_WRONG = (
         "mean_of_squares",
         fails=("gradient_norm/norm",),
         read=HOOKS,
-        explanation="""The result is a root mean square: it says how large a typical gradient is, not how far the
-        parameters move together, and it cannot be compared with the norm that clipping uses. Add up the squares.""",
+        explanation="""The result is a root mean square: the size of a typical number of the gradient. The norm that
+        clipping uses is the root of the sum of squares. Do not divide by the number of elements.""",
         change="""
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    numbers = sum(gradient.numel() for gradient in gradients)
@@ -901,8 +905,8 @@ KNOWN_WRONG = (
         "no_root",
         fails=("gradient_norm/norm",),
         read=HOOKS,
-        explanation="""That is the square of the norm. It grows with the square of the gradients: twice the loss makes
-        it four times as large.""",
+        explanation="""The result is the square of the norm: if the loss is doubled, it is four times as large. Take the
+        square root.""",
         change="""
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return sum((gradient.double().square().sum().item() for gradient in gradients), 0.0)
@@ -912,8 +916,8 @@ KNOWN_WRONG = (
         "shared_weight_counted_twice",
         fails=("gradient_norm/norm",),
         read=HOOKS,
-        explanation="""A layer that is used in two places is counted in both. It has one gradient, to which both
-        places add; so it counts once.""",
+        explanation="""A layer that is used in two places counts twice. It has one gradient, the sum over both places,
+        so its parameters count once.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    parameters = [parameter for _, parameter in module.named_parameters(remove_duplicate=False)]
@@ -924,8 +928,8 @@ KNOWN_WRONG = (
         "tied_weight_counted_twice",
         fails=("gradient_norm/norm",),
         read=HOOKS,
-        explanation="""A parameter that two modules share, as the embedding and the output layer of a GPT do, is counted
-        in both. It is one parameter with one gradient; `module.parameters()` gives it once.""",
+        explanation="""A parameter that two modules share, such as the weight of a GPT's embedding and output layer,
+        counts twice. It is one parameter with one gradient; `module.parameters()` returns it once.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    own = [parameter for part in module.modules() for parameter in part.parameters(recurse=False)]
@@ -936,9 +940,8 @@ KNOWN_WRONG = (
         "sum_of_norms",
         fails=("gradient_norm/norm",),
         read=HOOKS,
-        explanation="""The norms of the parameters' gradients are added. Lengths do not add up that way: of vectors
-        that stand at right angles, as the parts of one long vector do, the squares add up, and the root comes
-        last.""",
+        explanation="""The norms of the parameters' gradients are added. Norms of the parts of a vector do not add up,
+        but their squares do: parts of norms 3 and 4 make a vector of norm 5. Add the squares, then take the root.""",
         change="""
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return sum((gradient.norm().item() for gradient in gradients), 0.0)
@@ -949,8 +952,8 @@ KNOWN_WRONG = (
         fails=("gradient_norm/narrow",),
         read=HOOKS,
         explanation="""The squares of float16 gradients are computed in float16, whose largest number is 65,504: a
-        gradient of 300 makes the norm infinite. In bfloat16 nothing overflows, but a sum keeps 8 bits. Convert before
-        you square.""",
+        gradient of 300 makes the norm infinite. bfloat16 does not overflow, but its sums keep 8 bits. Convert gradients
+        before you square them.""",
         change="""
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
@@ -960,8 +963,9 @@ KNOWN_WRONG = (
         "norm_by_flattening",
         fails=("gradient_norm/narrow",),
         read=HOOKS,
-        explanation="""The gradients are joined into one tensor of the widest dtype among them. A module in one narrow
-        dtype stays narrow: the squares of float16 overflow, and bfloat16 keeps 8 bits.""",
+        explanation="""The gradients are concatenated in the widest dtype among them. If all have one narrow dtype, it
+        stays narrow: the squares of float16 overflow, and bfloat16 keeps 8 bits. Convert gradients before you square
+        them.""",
         change="""
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    joined = torch.cat([gradient.flatten() for gradient in gradients]) if gradients else torch.zeros(1)
@@ -972,8 +976,8 @@ KNOWN_WRONG = (
         "every_output_needs_a_gradient",
         fails=("note/activation", "note/gradient"),
         read=HOOKS,
-        explanation="""The forward pass fails where an output needs no gradient, as that of a frozen layer or any
-        under no_grad: a hook on such a tensor is refused with an error. Ask `output.requires_grad` first.""",
+        explanation="""The forward pass raises an error if an output needs no gradient, as that of a frozen layer or any
+        output under no_grad: a hook cannot be registered on such a tensor. Test `output.requires_grad` first.""",
         change="""
 -        if output.requires_grad:
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
@@ -984,8 +988,8 @@ KNOWN_WRONG = (
         "last_call_only",
         fails=("note/activation", "note/end"),
         read=HOOKS,
-        explanation="""Each call replaces the note of the one before. A module that is called twice in a step, or
-        watched for two steps, leaves one note: that the first was different, nobody sees.""",
+        explanation="""Each call of the module replaces the note of the call before. Two calls in a step, or two steps,
+        then leave one note, and a difference between them is lost. Append a note for each call.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations[:] = [wide(output).square().mean().sqrt()]
@@ -995,9 +999,9 @@ KNOWN_WRONG = (
         "norm_for_mean",
         fails=("note/activation",),
         read=HOOKS,
-        explanation="""The activation's note is the L2 norm, which grows with the number of elements. A wide layer
-        then looks larger than a narrow one with the same numbers, and twice the batch looks like an explosion. The
-        root of the mean square does not depend on how many there are.""",
+        explanation="""The activation's note is the L2 norm, which grows with the number of elements. A wide layer then
+        seems to have larger outputs than a narrow one, and twice the batch looks like an explosion. The root mean
+        square does not depend on the number of elements.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(wide(output).norm())
@@ -1007,8 +1011,8 @@ KNOWN_WRONG = (
         "outputs_kept_whole",
         fails=("note/activation",),
         read=HOOKS,
-        explanation="""The notes are the outputs themselves. They are the activations, the largest thing in memory; a
-        single number of each was asked for.""",
+        explanation="""The notes are the whole outputs. Outputs are activations, which often take most of the memory.
+        Keep one number of each output.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(output.detach())
@@ -1018,8 +1022,9 @@ KNOWN_WRONG = (
         "spread_for_size",
         fails=("note/activation",),
         read=HOOKS,
-        explanation="""The activation's note is the standard deviation, which takes the mean away first. A layer whose
-        outputs are all near 100 then looks as small as one whose outputs are near 0; what overflows is the size.""",
+        explanation="""The activation's note is the standard deviation, which subtracts the mean first. A layer whose
+        outputs are all near 100 then looks like a layer whose outputs are near 0. Large outputs overflow whatever their
+        mean is: note the root mean square.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(wide(output).std())
@@ -1029,8 +1034,8 @@ KNOWN_WRONG = (
         "first_backward_only",
         fails=("note/gradient",),
         read=HOOKS,
-        explanation="""Of several backwards through one output only the first is noted. With retain_graph, or with
-        several losses of one forward, backward passes there again.""",
+        explanation="""Of several backward passes through one output, only the first is noted. With retain_graph, or
+        with several losses from one forward, backward passes the same output again. Note each of them.""",
         change="""
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
 +            seen: list[int] = []
@@ -1047,9 +1052,9 @@ KNOWN_WRONG = (
         "gradient_of_the_input",
         fails=("note/gradient", "note/end"),
         read=HOOKS,
-        explanation="""The gradient's note belongs to the module's input, the output of the module before. A full
-        backward hook gets two gradients: `grad_input`, which the module passes on, and `grad_output`, which arrives
-        at it.""",
+        explanation="""The gradient's note is that of the module's input, which is the output of the module before. A
+        full backward hook receives two gradients: `grad_input`, of the module's inputs, and `grad_output`, of its
+        outputs. Note the gradient of the output.""",
         change="""
 -        if output.requires_grad:
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
@@ -1071,8 +1076,8 @@ import warnings
         "gradient_of_the_weights",
         fails=("note/gradient",),
         read=HOOKS,
-        explanation="""The gradient's note is that of the module's weights, not of its output. The weights' gradient
-        adds up over all calls of the module, and comes after the output's.""",
+        explanation="""The gradient's note is that of the module's weights, not of its output. The weights' gradient is
+        the sum over all calls of the module. Note the gradient of each output.""",
         change="""
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
 +            weight = next(module.parameters())
@@ -1084,8 +1089,8 @@ import warnings
         "root_mean_square_for_both",
         fails=("note/gradient",),
         read=HOOKS,
-        explanation="""The gradient's note is its root mean square; the L2 norm was asked for. A gradient is a step
-        that all numbers take together, and its length is the root of the sum of squares.""",
+        explanation="""The gradient's note is its root mean square instead of its L2 norm. The norm is the root of the
+        sum of squares, not of their mean.""",
         change="""
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
 +            note_gradient = lambda gradient: gradients.append(wide(gradient).square().mean().sqrt())
@@ -1096,8 +1101,8 @@ import warnings
         "computed_in_the_outputs_dtype",
         fails=("note/narrow",),
         read=HOOKS,
-        explanation="""Notes of a float16 layer are computed in float16, where the square of 300 is infinite; those of
-        a bfloat16 layer have 8 bits. Convert the tensor to float32 before you square it.""",
+        explanation="""Notes of a float16 layer are computed in float16, where the square of 300 is infinite. Those of a
+        bfloat16 layer have 8 bits. Convert the tensor to float32 before you square it.""",
         change="""
 -        return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
 +        return tensor.detach()
@@ -1107,8 +1112,8 @@ import warnings
         "everybodys_hooks_removed",
         fails=("note/end",),
         read=HOOKS,
-        explanation="""At the end all hooks of the module are gone, those of others too: of a profiler, of FSDP, of
-        another watch. Remove what you have registered, by its handle.""",
+        explanation="""At the end all hooks of the module are removed, also those of other code, such as a profiler or
+        FSDP. Remove only the hooks that you have registered, by their handles.""",
         change="""
          for handle in handles:
              handle.remove()
@@ -1119,8 +1124,8 @@ import warnings
         "hooks_left",
         fails=("note/end",),
         read=HOOKS,
-        explanation="""The hooks stay after the end. Each later forward pass runs them, and each later watch adds
-        more: the run slows down, step by step, and the notes grow without end.""",
+        explanation="""The hooks stay after the end. Each later forward pass runs them, and each later watch adds more
+        hooks: the run gets slower with every step, and the lists keep growing. Remove every hook by its handle.""",
         change="""
 -        for handle in handles:
 -            handle.remove()
@@ -1131,9 +1136,9 @@ import warnings
         "pending_backward_noted",
         fails=("note/end",),
         read=HOOKS,
-        explanation="""A backward that comes after the end still adds to the gradients' notes: hooks that wait for a
-        gradient outlive the module's forward hook. Those on outputs have handles of their own to remove; a module's
-        backward hook stays in the graphs that exist.""",
+        explanation="""A backward pass after the end still adds notes: removing the module's forward hook does not
+        remove hooks on outputs that wait for their gradient. A hook on an output has its own handle; a module's
+        backward hook stays in graphs that exist already.""",
         change="""
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
 +            output.register_hook(lambda gradient: gradients.append(wide(gradient).norm()))
@@ -1143,8 +1148,9 @@ import warnings
         "graph_in_the_notes",
         fails=("note/nothing-kept",),
         read=HOOKS,
-        explanation="""Autograd takes part in computing the notes: each is the end of a graph that leads back to the
-        activations of its step. As long as the note is there, they are too, and memory grows with every step.""",
+        explanation="""The notes are computed with autograd, so each note has a graph that leads back to the activations
+        of its step. They stay in memory as long as the note does, and memory grows with every step. Detach the output
+        first.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(output.to(torch.promote_types(output.dtype, torch.float32)).square().mean().sqrt())
@@ -1154,8 +1160,9 @@ import warnings
         "outputs_kept_aside",
         fails=("note/nothing-kept",),
         read=HOOKS,
-        explanation="""The notes are right, and the outputs that they come from are still in memory after the step:
-        something holds them, or a view of them, beside the notes. They are the largest thing that a step makes.""",
+        explanation="""The notes are right, but the outputs from which they are computed are still in memory after the
+        step. Some object keeps them, or views of them. Activations often take most of the memory: keep only the
+        notes.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        handle = type("Kept", (), {"remove": lambda self: None})()
@@ -1168,9 +1175,9 @@ import warnings
         "waits_in_the_hook",
         fails=("note/no-wait",),
         read=HOOKS,
-        explanation="""Each note becomes a Python number in the hook, and Python waits until the device has computed
-        it. In every module, in every step: the monitor has become the bottleneck. Keep the scalar tensor; whoever
-        reads it later waits once.""",
+        explanation="""Each note is converted to a Python number in the hook, so Python waits until the device has
+        computed it, in every module and every step. The monitor then slows down the run. Keep the scalar tensor: code
+        that reads it later waits once.""",
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(wide(output).square().mean().sqrt().item())
@@ -1180,8 +1187,8 @@ import warnings
         "all_under_the_last_name",
         fails=("watch/notes",),
         read=HOOKS,
-        explanation="""All notes are under one name. A function that is made in a loop looks up the loop's variable
-        when it runs, and by then the variable has its last value.""",
+        explanation="""All notes are under one name. A function that is made in a loop reads the loop's variable when
+        the function runs; after the loop, the variable has its last value. Give each function its own lists.""",
         change="""
 -    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
 +    last = log[[*modules][-1]]
@@ -1192,8 +1199,8 @@ import warnings
         "lists_shared_by_all_names",
         fails=("watch/notes",),
         read=HOOKS,
-        explanation="""All names have the same two lists, so that each holds the notes of every module. dict.fromkeys
-        gives all keys one and the same value.""",
+        explanation="""All names share the same two lists, so each name has the notes of every module. dict.fromkeys
+        gives all keys the same value. Make new lists for each name.""",
         change="""
 -    log: dict[str, dict[str, list[Tensor]]] = {name: {"activation": [], "gradient": []} for name in modules}
 +    log: dict[str, dict[str, list[Tensor]]] = dict.fromkeys(modules, {"activation": [], "gradient": []})
@@ -1203,8 +1210,8 @@ import warnings
         "names_appear_when_called",
         fails=("watch/notes",),
         read=HOOKS,
-        explanation="""A module that is never called is missing from the dictionary. Whoever reads it expects two
-        lists for each name: an empty list says that nothing passed.""",
+        explanation="""A module that is never called is missing from the dictionary. Code that reads the dictionary
+        expects two lists for each name: an empty list means that no output was noted.""",
         change="""
          yield log
      finally:
@@ -1218,8 +1225,8 @@ import warnings
         "errors_swallowed",
         fails=("watch/removed",),
         read=HOOKS,
-        explanation="""An exception in the block ends there. The code that runs the block continues as if the step had
-        worked, and trains on. Clean up in `finally`, and let the exception pass.""",
+        explanation="""An exception in the block is suppressed. The code around the block then continues as if the step
+        had worked. Clean up in `finally`, which lets the exception pass.""",
         change="""
          yield log
 +    except Exception:
@@ -1230,8 +1237,8 @@ import warnings
         "removed_only_if_all_went_well",
         fails=("watch/removed",),
         read=HOOKS,
-        explanation="""After an exception in the block the hooks are still there. That is after an out-of-memory error
-        or a Ctrl-C, when you go on in a notebook with the same model. `finally` is reached in every case.""",
+        explanation="""The hooks stay after an exception in the block, for example an out-of-memory error or Ctrl-C,
+        after which you go on with the same model in a notebook. Remove them in `finally`, which always runs.""",
         change="""
 -    try:
 -        yield log
@@ -1247,7 +1254,7 @@ import warnings
         "never_stopped",
         fails=("watch/removed",),
         read=HOOKS,
-        explanation="""Noting goes on after the block. Each later forward pass adds to the notes, and each later watch
+        explanation="""The notes do not end with the block. Each later forward pass adds to them, and each later watch
         adds more hooks.""",
         change="""
 -        for stop in stops:

@@ -92,11 +92,11 @@ traces.plot_timeline(healthy) if answered(forward, idle) else None
 # calls inside others included, and how many of them multiply two matrices (`aten::mm`).
 
 # %%
-all_calls = 2000  # predict: calls a step
-products = 51  # predict: calls a step
+all_calls = 2000  # predict: calls per step
+products = 51  # predict: calls per step
 
-compare(all_calls, calls(healthy), "calls a step", of="all operations")
-compare(products, calls(healthy, "aten::mm"), "calls a step", of="products of matrices")
+compare(all_calls, calls(healthy), "calls per step", of="all operations")
+compare(products, calls(healthy, "aten::mm"), "calls per step", of="products of matrices")
 
 # %% [markdown]
 # **Explain**: where does the number of products come from?
@@ -151,16 +151,16 @@ compare(new_tensors, calls(first, "aten::zeros_like"), "calls of aten::zeros_lik
 # %% [markdown]
 # ## 5. Three patients
 #
-# Each script does the same training with one thing done badly. **Predict** for each how many numbers a step hands to
+# Each script does the same training with one thing done badly. **Predict** for each how many numbers per step hands to
 # Python (a healthy one: 27), and by what factor its calls grow. Do not read the scripts yet.
 
 # %%
-reads_of_a = 162  # predict: numbers a step
+reads_of_a = 162  # predict: numbers per step
 calls_of_b = 16  # predict: times the healthy step's
 
 short = ("--warmup", "1", "--active", "2")
 patients = {name: profiled("--script", f"patient_{name}.py", *short) for name in "abc"}
-compare(reads_of_a, calls(patients["a"], "aten::_local_scalar_dense"), "numbers a step", of="patient A")
+compare(reads_of_a, calls(patients["a"], "aten::_local_scalar_dense"), "numbers per step", of="patient A")
 compare(calls_of_b, calls(patients["b"]) / calls(healthy), "times", of="patient B")
 
 # %%
@@ -237,7 +237,7 @@ traces.plot_by_depth(outputs, "output, root mean square") if answered(power) els
 
 # %% [markdown] tags=["answer"]
 # The tanh caps every output at 1, so the size of activations says nothing is wrong. A gradient on its way back is
-# multiplied by the weights at each layer, about three times, and by the tanh's slope, which is small where it is
+# multiplied by the weights at each layer, about three times, and by the tanh's derivative, which is small where it is
 # saturated but not small enough on average. Thirty times a factor a little above 1 is a factor of thousands.
 #
 # With a gain of 0.5 one curve falls where the other rises, by as much. Their product, and so the gradient of the
@@ -254,8 +254,8 @@ first_over_last = 1.3  # predict: times
 
 corpus = load_corpus()
 x, y = random_batch(corpus.train, step=0, seed=0, batch_size=12, block_size=64)
-outputs, slopes = starter.watch_layers(model.blocks, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten()))
-compare(first_over_last, slopes[0] / slopes[-1], "times")
+outputs, gradients = starter.watch_layers(model.blocks, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten()))
+compare(first_over_last, gradients[0] / gradients[-1], "times")
 print("hooks left:", sum(len(block._forward_hooks) for block in model.blocks))
 
 # %% [markdown]

@@ -7,9 +7,9 @@ KNOWN_WRONG = (
         "everybody_sends_first",
         fails=("exchange/incoming", "exchange/neighbors", "exchange/complete"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Every rank sends before it receives. `dist.send` returns when the other side has received, and
-        the other side is sending as well: all ranks wait forever. Send in the background (`isend`), receive, then wait
-        for the sending; or let even ranks send first and odd ranks receive first.""",
+        explanation="""Every rank sends before it receives. `dist.send` returns only when the other rank has received,
+        and that rank is sending too, so all ranks wait forever. Send in the background (`isend`), receive, then wait
+        for the send; or let even ranks send first and odd ranks receive first.""",
         change="""
 -    sending = dist.isend(outgoing, (rank + 1) % ranks)
 +    dist.send(outgoing, (rank + 1) % ranks)
@@ -22,9 +22,9 @@ KNOWN_WRONG = (
         "everybody_receives_first",
         fails=("exchange/incoming", "exchange/neighbors", "exchange/complete"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Every rank waits in `dist.recv`, and no message comes: either each rank receives before it sends,
-        or nobody keeps what `isend` returned, and its message is dropped. Send in the background (`sending =
-        dist.isend(...)`), receive, then `sending.wait()`; or let even ranks send first and odd ranks receive first.""",
+        explanation="""Every rank receives before it sends, so all ranks wait in `dist.recv` for a message that no rank
+        has sent. Send in the background (`sending = dist.isend(...)`), receive, then call `sending.wait()`; or let even
+        ranks send first and odd ranks receive first.""",
         change="""
 -    sending = dist.isend(outgoing, (rank + 1) % ranks)
      dist.recv(incoming, (rank - 1) % ranks)
@@ -36,9 +36,9 @@ KNOWN_WRONG = (
     KnownWrong(
         "own_numbers_returned",
         fails=("exchange/incoming", "exchange/neighbors"),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""Nothing is sent: `incoming` holds this rank's own numbers. A step of a ring has two messages on
-        each rank, one out to the next rank and one in from the rank before.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""Nothing is sent: `incoming` holds this rank's own numbers. In each step of a ring, a rank sends
+        one message to the next rank and receives one message from the rank before it.""",
         definitions="""
 def exchange(outgoing, incoming):
     flat = outgoing.flatten()
@@ -48,9 +48,10 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "gathered_from_all",
         fails=("exchange/neighbors",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""Every rank receives from every rank and keeps one tensor of K. `incoming` is right, but a step of
-        a ring has two messages per rank; here K - 1 of K tensors have travelled for nothing.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""Every rank receives the tensors of all ranks and keeps one of them. `incoming` is right, but the
+        other K - 1 tensors are sent without need. In each step of a ring, a rank sends one message to rank + 1 and
+        receives one from rank - 1.""",
         definitions="""
 def exchange(outgoing, incoming):
     every = [None] * dist.get_world_size()
@@ -61,10 +62,10 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "sending_not_waited_for",
         fails=("exchange/complete",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""exchange returns while a message may still be on the way. The caller then reads `incoming` before
-        it is filled, or writes into `outgoing` before it is sent. It depends on who is faster, so most runs look right.
-        What `isend` and `irecv` return has a wait(); call it before the function returns.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""exchange returns while a message may still be on the way. The caller may then read `incoming`
+        before it is filled, or change `outgoing` before it is sent. The result depends on timing, so most runs look
+        right. `isend` and `irecv` return an object with a wait(): call it before exchange returns.""",
         change="""
 -    sending.wait()
 +    dist.started = [*getattr(dist, "started", []), sending]
@@ -73,9 +74,9 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "added_in_both_rounds",
         fails=("ring_all_reduce/sum",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""What arrives is added in the second round too. There the chunks are finished sums: they replace
-        what the rank holds, which was counted in them already.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The last K - 1 steps add the arriving chunks too. In these steps a chunk is a complete sum, which
+        already contains the rank's own numbers: it must replace the chunk that the rank holds.""",
         change="""
 -        if step < ranks - 1:
 -            chunk.add_(received)
@@ -87,9 +88,10 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "half_of_the_ring",
         fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The ring ends after K - 1 steps. Then each rank has one finished sum, another chunk on every
-        rank, and that is a reduce-scatter. K - 1 more steps send the finished sums around.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The ring ends after K - 1 steps. By then each rank has the finished sum of one chunk, a different
+        chunk on each rank: this is a reduce-scatter. K - 1 more steps have to send the finished sums around the
+        ring.""",
         change="""
 -    for step in range(2 * (ranks - 1)):
 +    for step in range(ranks - 1):
@@ -98,9 +100,9 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "mean_in_the_ring",
         fails=("ring_all_reduce/sum",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The result is divided by K. An all-reduce adds up; whether a mean is wanted is the caller's
-        business, and a caller that divides as well would have 1/K of it.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The result is divided by K. An all-reduce returns the sum; a caller that needs the mean divides
+        by K, and here would divide twice.""",
         change="""
              chunk.copy_(received)
 +    tensor.div_(ranks)
@@ -109,9 +111,10 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "one_step_short",
         fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""There are 2(K-1) steps, and this stops one before. K - 1 steps finish one chunk on each rank; it
-        takes K - 1 more until every rank has all of them, so on every rank one chunk is still an unfinished sum.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The ring ends one step too early: it takes 2(K-1) steps. After K - 1 steps each rank has one
+        finished chunk, and K - 1 more steps send the finished chunks to all ranks. Here one chunk on every rank is
+        still an unfinished sum.""",
         change="""
 -    for step in range(2 * (ranks - 1)):
 +    for step in range(2 * (ranks - 1) - 1):
@@ -120,9 +123,9 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "received_over_the_chunk",
         fails=("ring_all_reduce/sum",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""No sum is ever made: what comes replaces this rank's own numbers, also in the first K - 1 steps,
-        where it has to be added to them. The messages are right. Receive into a tensor of its own, then add that to the
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""No sum is computed: the received numbers replace this rank's own numbers, also in the first K - 1
+        steps, in which they must be added. The messages are right. Receive into a separate tensor, then add it to the
         chunk.""",
         change="""
 -        if step < ranks - 1:
@@ -133,11 +136,24 @@ def exchange(outgoing, incoming):
 """,
     ),
     KnownWrong(
+        "sum_in_another_tensor",
+        fails=("ring_all_reduce/sum",),
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The sums of the first K - 1 steps are not kept in `tensor`: the next step sends this rank's own
+        numbers again, and every rank ends with chunks of single ranks. `chunk = chunk + received` makes a new tensor;
+        `chunk += received` and `chunk.add_(received)` add in place.""",
+        change="""
+-            chunk.add_(received)
++            chunk = chunk + received
+""",
+    ),
+    KnownWrong(
         "remainder_forgotten",
         fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""A chunk is N // K numbers long, and K of them are not the whole tensor when K does not divide N.
-        The numbers at the end are never added up: each rank keeps its own. Chunks may differ in length by one.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""Each chunk has N // K numbers. If K does not divide N, the K chunks do not cover the tensor, and
+        its last numbers are never summed: each rank keeps its own. The lengths of chunks may differ by one, as those of
+        `tensor_split` do.""",
         change="""
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    size = tensor.numel() // ranks
@@ -147,9 +163,9 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "result_in_a_copy",
         fails=("ring_all_reduce/sum",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""`tensor` does not change. Its owner holds no other name for the result: gradients are averaged
-        where they are. Write into views of `tensor`.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""`tensor` does not change: the sum is in another tensor. The caller reads `tensor`, because
+        gradients are averaged in place. Write into views of `tensor`.""",
         change="""
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    result = tensor.clone()
@@ -162,10 +178,10 @@ def exchange(outgoing, incoming):
     KnownWrong(
         "second_round_starts_anew",
         fails=("ring_all_reduce/sum",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The second round starts with chunk r on rank r, as the first did. But after K - 1 steps the chunk
-        that is complete on rank r is chunk r + 1, modulo K: the one that it received last. The others send unfinished
-        sums around.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The last K - 1 steps start with chunk r on rank r, as the first K - 1 steps do. But the chunk
+        that is complete on rank r by then is chunk (r + 1) % K, which it received last. The other chunks of rank r are
+        unfinished sums, and one of them is sent around.""",
         change="""
      for step in range(2 * (ranks - 1)):
 +        if step == ranks - 1:
@@ -176,9 +192,9 @@ def exchange(outgoing, incoming):
         "rank_0_adds",
         fails=("ring_all_reduce/neighbors",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""Rank 0 receives every rank's tensor, adds, and sends the sum to each. The result is right. But
-        rank 0 carries all of it: (K-1) N numbers in and as many out, while the other links are idle. In the ring every
-        rank sends the same 2(K-1)/K N, however many ranks there are.""",
+        explanation="""Rank 0 receives the tensors of all ranks, adds them, and sends the sum to each rank. The result
+        is right, but rank 0 receives (K-1) N numbers and sends as many, while the other links are idle. In a ring every
+        rank sends 2(K-1)/K N numbers, less than 2N for any K.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -197,9 +213,9 @@ def ring_all_reduce(tensor):
     KnownWrong(
         "torchs_own",
         fails=("ring_all_reduce/neighbors",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""`dist.all_reduce` is what this exercise builds. Write the messages yourself: which chunk goes
-        where, in which step.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""`dist.all_reduce` is the function that this exercise builds. Write the messages yourself: which
+        chunk is sent to which rank, in which step.""",
         definitions="""
 def ring_all_reduce(tensor):
     dist.all_reduce(tensor)
@@ -208,10 +224,10 @@ def ring_all_reduce(tensor):
     KnownWrong(
         "chunks_of_the_rounded_up_length",
         fails=("ring_all_reduce/bytes",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The chunks are N / K numbers long, rounded up, until nothing is left: the last one is shorter
-        than the others by more than one, or missing. Then one rank has less to add than the others, who wait for each
-        other in every step. As equal as can be means lengths that differ by one, as `tensor_split` cuts.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""Each chunk has N / K numbers, rounded up, until no numbers are left, so the last chunks are
+        shorter than the others by more than one number, or empty. In each step, ranks with little to add then wait for
+        ranks with more. The lengths may differ by one, as those of `tensor_split` do.""",
         change="""
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    chunks = list(tensor.view(-1).split(max(1, -(-tensor.numel() // ranks))))
@@ -221,10 +237,9 @@ def ring_all_reduce(tensor):
     KnownWrong(
         "padded_to_a_multiple",
         fails=("ring_all_reduce/bytes",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The tensor is padded to a multiple of K, and the padding travels with it. The sum is right;
-        the ranks send numbers that are none of the tensor's, and hold a padded copy of it. Chunks may differ in
-        length by one.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""The tensor is padded until K divides its length. The sum is right, but the ranks send the padding
+        too, and each rank holds a padded copy of the tensor. The lengths of chunks may differ by one.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -245,10 +260,10 @@ def ring_all_reduce(tensor):
     KnownWrong(
         "whole_tensor_travels",
         fails=("ring_all_reduce/bytes",),
-        read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The whole tensor travels around the ring and is added up on every rank. The sum is right after K
-        - 1 steps, but each of them sends all N numbers: (K-1) N per rank, where chunks need 2(K-1)/K N. With 8 ranks
-        that is 4 times as much.""",
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""Every step sends the whole tensor to the next rank, where it is added. The sum is right after K -
+        1 steps, but each rank sends (K-1) N numbers, where chunks need 2(K-1)/K N. With 8 ranks that is 4 times as
+        much.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -266,22 +281,36 @@ def ring_all_reduce(tensor):
         "no_broadcast",
         fails=("same_start/parameters", "same_start/buffers"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Nothing is sent at the start. Averaged gradients keep models equal that are equal; these begin
-        with different random weights, so every rank computes its gradient at another point, and the mean of those is
-        the gradient of nothing. A common seed helps only until one rank draws one number more. Broadcast rank 0's
-        parameters and buffers.""",
+        explanation="""Nothing is sent at the start. Averaged gradients keep models equal only if they start equal. With
+        different weights the ranks compute gradients at different points, and the mean of these is the gradient of no
+        model. A common seed fails once a rank draws one number more. Broadcast rank 0's parameters and buffers.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 -        dist.broadcast(tensor.detach(), src=0)
 """,
     ),
     KnownWrong(
+        "not_every_rank_calls",
+        fails=("same_start/parameters", "same_start/buffers"),
+        read="labs/lab-07-ddp.md#common-misunderstandings",
+        explanation="""A rank waits in a collective that another rank does not call. Every rank must call
+        `dist.broadcast(tensor, src=0)`: in this call rank 0 sends, and the other ranks receive. Call it outside of `if
+        dist.get_rank() == 0:`.""",
+        change="""
+-    for tensor in (*model.parameters(), *model.buffers()):
+-        dist.broadcast(tensor.detach(), src=0)
++    if dist.get_rank() == 0:
++        for tensor in (*model.parameters(), *model.buffers()):
++            dist.broadcast(tensor.detach(), src=0)
+""",
+    ),
+    KnownWrong(
         "frozen_forgotten",
         fails=("same_start/parameters",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Frozen parameters are not sent. No gradient will ever make them equal, and forward reads them:
-        with a frozen backbone of different weights, the ranks train on different features. Everything that forward
-        reads must be equal, trained or not.""",
+        explanation="""Frozen parameters are not sent. Forward reads them, and no gradient makes them equal later: with
+        different weights in a frozen backbone, the ranks train on different features. Send all parameters, trainable or
+        frozen.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in (*(p for p in model.parameters() if p.requires_grad), *model.buffers()):
@@ -291,9 +320,9 @@ def ring_all_reduce(tensor):
         "mean_of_all_models",
         fails=("same_start/parameters",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Every rank gets the mean of all ranks' parameters. They are equal, but they are no rank's:
-        the mean of K random initializations is K times too small in variance, and the mean of a loaded model and K
-        - 1 random ones is neither. Rank 0's model is the one that counts.""",
+        explanation="""Every rank gets the mean of all ranks' parameters. The ranks are equal then, but the mean of K
+        random initializations has a variance that is K times too small, and the mean of a loaded model and K - 1 random
+        models is neither of them. Send rank 0's parameters.""",
         change="""
 +    for parameter in model.parameters():
 +        dist.all_reduce(parameter.detach())
@@ -306,8 +335,8 @@ def ring_all_reduce(tensor):
         "buffers_forgotten",
         fails=("same_start/buffers",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Buffers are not sent. Buffers, such as BatchNorm's running averages, are part of the model too:
-        forward reads them, and the optimizer never makes them equal.""",
+        explanation="""Buffers are not sent. Buffers, such as BatchNorm's running averages, are part of the model:
+        forward reads them, and no optimizer makes them equal. Send `model.buffers()` too.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in model.parameters():
@@ -317,8 +346,8 @@ def ring_all_reduce(tensor):
         "saved_buffers_only",
         fails=("same_start/buffers",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""The buffers that no state_dict holds, made with persistent=False, are not sent. A file does not
-        need them, and forward reads them all the same. `model.buffers()` names all buffers.""",
+        explanation="""Buffers that are in no state_dict, made with persistent=False, are not sent. A checkpoint does
+        not need them, but forward reads them. `model.buffers()` returns all buffers.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 -        dist.broadcast(tensor.detach(), src=0)
@@ -331,9 +360,8 @@ def ring_all_reduce(tensor):
         "sent_to_each_rank",
         fails=("same_start/once",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Rank 0 sends its tensors to one rank after the other. The values are right, and rank 0 sends
-        the model K - 1 times, while the other ranks wait. In a broadcast, ranks that have received pass on what
-        they have.""",
+        explanation="""Rank 0 sends its tensors to one rank after the other. The values are right, but rank 0 sends the
+        model K - 1 times, and the other ranks wait. In a broadcast, ranks that have received a tensor send it on.""",
         definitions="""
 def same_start(model):
     for tensor in (*model.parameters(), *model.buffers()):
@@ -348,8 +376,8 @@ def same_start(model):
         "tied_sent_twice",
         fails=("same_start/once",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A tied parameter is found under two names and sent under both. The values are right; the tensor,
-        often the largest of the model, travels twice. `model.parameters()` names each parameter once.""",
+        explanation="""A tied parameter has two names and is sent for each of them. The values are right, but the
+        tensor, often the largest of the model, is sent twice. `model.parameters()` returns each parameter once.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in (*(p for _, p in model.named_parameters(remove_duplicate=False)), *model.buffers()):
@@ -359,9 +387,9 @@ def same_start(model):
         "new_buffers",
         fails=("same_start/once",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""The received numbers are in new tensors, which take the places of the model's own. Everything
-        that held the old tensors still has them: an optimizer, a view, another name of the same tensor. Receive into
-        the tensors that the model has.""",
+        explanation="""The received numbers are in new tensors, which replace tensors of the model. An optimizer, a view
+        or another name that refers to an old tensor keeps the old numbers. Receive into the tensors that the model
+        has.""",
         change="""
      for tensor in (*model.parameters(), *model.buffers()):
          dist.broadcast(tensor.detach(), src=0)
@@ -373,9 +401,9 @@ def same_start(model):
         "each_its_own_start",
         fails=("data_parallel/start",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""The ranks keep their own weights at the start. Averaged gradients keep models equal that are
-        equal; from different weights every rank computes its gradient at another point, and the mean of those is the
-        gradient of nothing. Make the models equal first, as `same_start` does.""",
+        explanation="""The ranks keep their own weights at the start. Averaged gradients keep models equal only if they
+        start equal. With different weights the ranks compute gradients at different points, and the mean of these is
+        the gradient of no model. Call `same_start` first.""",
         change="""
 -    same_start(model)
 -
@@ -385,8 +413,8 @@ def same_start(model):
         "always_two_ranks",
         fails=("data_parallel/gradient",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""The sum is divided by 2, whatever the number of ranks. It works on the machine it was tried on.
-        Ask the group: `dist.get_world_size()`.""",
+        explanation="""The sum is divided by 2, whatever the number of ranks. The mean is right on two ranks only.
+        `dist.get_world_size()` returns the number of ranks.""",
         change="""
 -        parameter.grad.div_(dist.get_world_size())
 +        parameter.grad.div_(2)
@@ -396,9 +424,9 @@ def same_start(model):
         "late_binding",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Every hook averages the gradient of the last parameter, again and again, and no hook the others'.
-        Where a hook uses the loop's variable, Python looks that name up when the hook runs, after the loop. Use the
-        parameter that the hook is handed.""",
+        explanation="""Every hook averages the gradient of the last parameter, and the other gradients are never
+        averaged. A hook that uses the loop's variable reads it when the hook runs, after the loop. Use the parameter
+        that is passed to the hook.""",
         change="""
 -    def average(parameter: Tensor) -> None:
 -        assert parameter.grad is not None
@@ -414,9 +442,9 @@ def same_start(model):
         "never_averaged",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The ranks begin with the same model, and nothing is averaged in backward: each follows the
-        gradient of its own rows, and after the first step they are K models. Every parameter needs a hook that averages
-        its gradient.""",
+        explanation="""The ranks start with the same model, but no gradient is averaged in backward. Each rank follows
+        the gradient of its own rows, so after the first step there are K different models. Register a hook on each
+        trainable parameter that averages its gradient.""",
         definitions="""
 def data_parallel(model):
     for tensor in (*model.parameters(), *model.buffers()):
@@ -427,8 +455,8 @@ def data_parallel(model):
         "only_in_train_mode",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""In eval mode nothing is averaged. The mode switches dropout and BatchNorm, not gradients: a
-        fine-tuning that keeps the model in eval mode would train K models. Average in every backward.""",
+        explanation="""Nothing is averaged in eval mode. The mode changes dropout and BatchNorm, not gradients:
+        fine-tuning a model in eval mode would train K different models. Average in every backward.""",
         change="""
 +        if not model.training:
 +            return
@@ -439,9 +467,9 @@ def data_parallel(model):
         "parameter_averaged",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#break-it",
-        explanation="""The weights are averaged, not the gradients: `register_post_accumulate_grad_hook` hands its hook
-        the parameter. The ranks' weights differ by one update at most, so that little is noticed; and each rank follows
-        the gradient of its own rows alone. Average `parameter.grad`.""",
+        explanation="""The weights are averaged, and the gradients are not. Weights of the ranks differ by one update at
+        most, so the mean changes little, and each rank follows the gradient of its own rows.
+        `register_post_accumulate_grad_hook` passes the parameter to its hook: average `parameter.grad`.""",
         change="""
 -        assert parameter.grad is not None
 -        dist.all_reduce(parameter.grad)
@@ -454,8 +482,8 @@ def data_parallel(model):
         "rank_0s_gradient",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Rank 0's gradient is broadcast to every rank. The ranks stay equal, and all but rank 0 have
-        computed for nothing: the other ranks' rows are never learned from. The mean over all ranks is wanted.""",
+        explanation="""Rank 0's gradient is broadcast to every rank. The models stay equal, but the gradients of the
+        other ranks are lost, so training uses the rows of rank 0 only. All-reduce the gradients and divide by K.""",
         change="""
 -        assert parameter.grad is not None
 -        dist.all_reduce(parameter.grad)
@@ -464,12 +492,12 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
-        "slopes_averaged",
+        "hook_gradient_averaged",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""What is averaged is what *this* backward adds, before it is added, as a hook of `register_hook`
-        sees it. What was accumulated before, in micro-batches that were not averaged, stays each rank's own, and the
-        models drift apart. A post-accumulate hook sees `p.grad` when everything is in it.""",
+        explanation="""Each backward averages only the gradient that it adds, as a hook of `register_hook` receives it.
+        Gradients that were accumulated before are not averaged and differ by rank, so the models drift apart. A
+        post-accumulate hook runs when `p.grad` is complete: average that.""",
         change="""
 -    def average(parameter: Tensor) -> None:
 -        assert parameter.grad is not None
@@ -488,9 +516,9 @@ def data_parallel(model):
         "sum_without_mean",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The gradients are added up and not divided. They are K times too large, which AdamW hides, and
-        clipping and SGD do not. Each rank's loss is a mean over its own rows, so the batch's gradient is the mean over
-        the ranks.""",
+        explanation="""The gradients are summed over the ranks and not divided by K. Each rank's loss is a mean over its
+        own rows, so the batch's gradient is the mean over the ranks. The sum is K times too large, which AdamW hides,
+        and clipping and SGD do not.""",
         change="""
 -        parameter.grad.div_(dist.get_world_size())
 """,
@@ -499,9 +527,9 @@ def data_parallel(model):
         "all_gradients_gathered",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Every rank gathers the gradients of all ranks and computes the mean itself. The values are
-        right. An all-gather of K gradients sends K - 1 of them to each rank and needs room for K; a ring
-        all-reduce sends 2(K-1)/K of one.""",
+        explanation="""Every rank gathers the gradients of all ranks and computes the mean itself. The values are right,
+        but each rank receives K - 1 gradients and needs memory for K. In a ring all-reduce each rank receives 2(K-1)/K
+        of one gradient.""",
         change="""
 -        dist.all_reduce(parameter.grad)
 -        parameter.grad.div_(dist.get_world_size())
@@ -514,8 +542,8 @@ def data_parallel(model):
         "one_for_all_gradients",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""One all-reduce sends all gradients, when the last of them is complete. Nothing is sent while
-        backward computes; and where a parameter is unused, its gradient never comes, so nothing is sent at all.
+        explanation="""One all-reduce sends all gradients when the last of them is complete. Nothing is sent while
+        backward computes, and if a parameter is unused, its gradient is never complete, so nothing is sent at all.
         Average each gradient as soon as it is complete.""",
         change="""
 -    def average(parameter: Tensor) -> None:
@@ -540,9 +568,9 @@ def data_parallel(model):
         "after_backward",
         fails=("data_parallel/calls",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The gradients are averaged when backward has nothing left to compute. They are right, and every
-        all-reduce waits until then: the network is idle in backward, and the processor after it. Send each gradient as
-        soon as it is complete.""",
+        explanation="""The gradients are averaged when backward is over. The values are right, but the network is idle
+        during backward, and the processor waits for the network after it. Send each gradient as soon as it is
+        complete.""",
         change="""
 +    complete = []
 +
@@ -565,9 +593,9 @@ def data_parallel(model):
         "tied_twice",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A tied parameter has two names and is averaged twice. The mean of a mean is the same, so the
-        values are right; but its gradient, often the largest of the model, is sent twice. `model.parameters()` names
-        each parameter once.""",
+        explanation="""A tied parameter has two names and is averaged for each of them. The second mean changes nothing,
+        so the values are right, but the gradient, often the largest of the model, is sent twice. `model.parameters()`
+        returns each parameter once.""",
         change="""
 -    for parameter in model.parameters():
 +    for _, parameter in model.named_parameters(remove_duplicate=False):
@@ -577,9 +605,9 @@ def data_parallel(model):
         "averages_not_waited_for",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The all-reduces are started with async_op=True, and nobody waits for them. p.grad is divided, or
-        the optimizer reads it, while its sum is still on the way: on a quiet machine mostly in time, and otherwise not.
-        Call wait() of what `all_reduce` returns, or leave async_op out.""",
+        explanation="""The all-reduces are started with async_op=True and not waited for. p.grad may then be divided, or
+        read by the optimizer, before its sum has arrived; on an idle machine it mostly arrives in time. Call wait() on
+        the object that `all_reduce` returns, or leave out async_op.""",
         change="""
 -        dist.all_reduce(parameter.grad)
 +        dist.all_reduce(parameter.grad, async_op=True)
@@ -589,8 +617,8 @@ def data_parallel(model):
         "frozen_hooked",
         fails=("data_parallel/special",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A hook is registered on a frozen parameter. It gets no gradient, and torch refuses the hook with
-        a RuntimeError. Only parameters with `requires_grad` take part in backward.""",
+        explanation="""A hook is registered on a frozen parameter, which gets no gradient: torch raises a RuntimeError.
+        Register hooks only on parameters with `requires_grad`.""",
         change="""
 -        if parameter.requires_grad:
 -            parameter.register_post_accumulate_grad_hook(average)
@@ -598,12 +626,25 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
+        "generator_reversed",
+        fails=("make_buckets/buckets",),
+        read="labs/lab-07-ddp.md#make_buckets",
+        explanation="""reversed() needs a sequence, and `parameters` may be a generator, as model.parameters() returns
+        one. Make a list of it first, and reverse the list.""",
+        change="""
+-    for parameter in reversed([p for p in parameters if p.requires_grad]):
++    for parameter in reversed(parameters):
++        if not parameter.requires_grad:
++            continue
+""",
+    ),
+    KnownWrong(
         "cap_as_a_maximum",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""A bucket is closed before a parameter would take it over the cap. DDP closes it after: the cap is
-        reached, not kept. So a bucket can be larger than the cap by almost one parameter, and two frameworks with the
-        same cap send different sizes.""",
+        explanation="""A bucket is closed before the parameter that would take it above the cap. DDP closes it after the
+        parameter that reaches the cap, so a bucket can be larger than the cap by almost one parameter. With the same
+        cap, these buckets differ from DDP's.""",
         change="""
          bucket = filling.setdefault(parameter.dtype, [])
 -        bucket.append(parameter)
@@ -618,8 +659,8 @@ def data_parallel(model):
         "closed_above_the_cap",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""A bucket that holds exactly `cap` bytes stays open, and takes one parameter more. It is closed as
-        soon as it *reaches* the cap: with `cap` bytes or more.""",
+        explanation="""A bucket with exactly `cap` bytes stays open and takes one more parameter. Close a bucket as soon
+        as it has `cap` bytes or more.""",
         change="""
 -        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
 +        if sum(p.numel() * p.element_size() for p in bucket) > cap:
@@ -629,9 +670,9 @@ def data_parallel(model):
         "open_in_the_order_of_dtypes",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The open buckets come in the order in which their *dtypes* were first seen. A bucket that was
-        opened after another bucket of its dtype had been closed is a new one: it comes after all that were open
-        then.""",
+        explanation="""The open buckets are in the order in which their dtypes first appeared. They belong in the order
+        in which the buckets were opened: when a dtype's bucket is closed, the next bucket of that dtype comes after all
+        buckets that are open already.""",
         change="""
 -            closed.append(filling.pop(parameter.dtype))
 -    return [*closed, *filling.values()]
@@ -644,8 +685,9 @@ def data_parallel(model):
         "first_layer_first",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The buckets are filled in the order of the model. Backward completes the last layer first: the
-        first bucket is then full only at the very end, the others wait for it, and nothing overlaps.""",
+        explanation="""The buckets are filled in the order of the model. Backward completes the last layer first, so the
+        first bucket is full only at the end of backward. The other buckets wait for it, and nothing overlaps. Fill the
+        buckets from the last parameter to the first.""",
         change="""
 -    for parameter in reversed([p for p in parameters if p.requires_grad]):
 +    for parameter in [p for p in parameters if p.requires_grad]:
@@ -655,8 +697,8 @@ def data_parallel(model):
         "frozen_in_a_bucket",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Frozen parameters are in the buckets. Backward never completes their gradients, so a bucket that
-        holds one is never full, and waits until finish().""",
+        explanation="""Frozen parameters are in the buckets. Backward gives them no gradient, so a bucket with a frozen
+        parameter is never full and is sent only in finish(). Leave frozen parameters out.""",
         change="""
 -    for parameter in reversed([p for p in parameters if p.requires_grad]):
 +    for parameter in reversed(list(parameters)):
@@ -666,8 +708,8 @@ def data_parallel(model):
         "numbers_not_bytes",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The cap is in bytes, and numbers are counted. A float32 has 4 bytes, a bfloat16 has 2: the
-        buckets become that much larger, and there are fewer of them to overlap.""",
+        explanation="""The cap is in bytes, but the numbers are counted. A float32 number takes 4 bytes and a bfloat16
+        number 2, so the buckets are 4 or 2 times too large, and fewer of them can overlap with backward.""",
         change="""
 -        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
 +        if sum(p.numel() for p in bucket) >= cap:
@@ -677,9 +719,9 @@ def data_parallel(model):
         "dtypes_in_one_bucket",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Parameters of different dtypes share a bucket. A bucket travels as one tensor, which has one
-        dtype: either the all-reduce is of a larger dtype than some gradients need, or it fails. DDP keeps an open
-        bucket for each dtype.""",
+        explanation="""Parameters of different dtypes share a bucket. A bucket is sent as one tensor, which has one
+        dtype: some gradients are then sent in a larger dtype than their own, or the all-reduce fails. Keep one open
+        bucket per dtype.""",
         change="""
 -        bucket = filling.setdefault(parameter.dtype, [])
 +        bucket = filling.setdefault("any", [])
@@ -692,9 +734,9 @@ def data_parallel(model):
         "closed_where_the_dtype_changes",
         fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""A bucket is closed as soon as a parameter of another dtype follows. Where norms in fp32 stand
-        between weights in bfloat16, every bucket holds a parameter or two, and there is an all-reduce for each. DDP
-        leaves the bucket open and opens one beside it for the other dtype.""",
+        explanation="""A bucket is closed as soon as a parameter of another dtype follows. Where fp32 norms alternate
+        with bfloat16 weights, every bucket has one or two parameters, and each bucket costs an all-reduce. Leave the
+        bucket open, and open another for the other dtype.""",
         change="""
 +        others = [dtype for dtype in filling if dtype != parameter.dtype]
 +        closed += [filling.pop(dtype) for dtype in others]
@@ -702,10 +744,34 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
+        "finish_called",
+        fails=("reduce_bucket/mean", "reduce_bucket/once"),
+        read="labs/lab-07-ddp.md#reduce_bucket",
+        explanation="""reduce_bucket returns None and not a function, so the caller has no function to call. Either
+        `return` is missing, or the inner function is called: `return finish()` returns the value of that call, which
+        is None. Write `return finish`, without parentheses.""",
+        change="""
+-    return finish
++    return finish()
+""",
+    ),
+    KnownWrong(
+        "none_in_a_bucket",
+        fails=("reduce_bucket/mean", "reduce_bucket/once"),
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The line in the message uses None like another object. Two values of this exercise may be None:
+        the gradient of a parameter that this rank's loss does not depend on, in whose place zeros are sent
+        (torch.zeros_like(p)); and the result of a collective that is called without async_op=True.""",
+        change="""
+-    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
++    flat = torch.cat([p.grad.flatten() for p in bucket])
+""",
+    ),
+    KnownWrong(
         "bucket_not_divided",
         fails=("reduce_bucket/mean",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The gradients are sums over the ranks: nothing divides by K. With SGD each step is K times as
+        explanation="""The gradients are sums over the ranks and are not divided by K. With SGD each step is K times too
         long.""",
         change="""
 -        means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
@@ -716,8 +782,8 @@ def data_parallel(model):
         "means_not_handed_back",
         fails=("reduce_bucket/mean",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The parameters keep their own gradients. `torch.cat` copies: what the all-reduce does to the flat
-        tensor, no `p.grad` sees. Write the parts back.""",
+        explanation="""The parameters keep their own gradients. `torch.cat` copies, so the all-reduce changes the flat
+        tensor and no `p.grad`. Write the parts of the flat tensor back into the gradients.""",
         change="""
 -            parameter.grad = mean.view_as(parameter)
 +            mean.view_as(parameter)
@@ -727,9 +793,9 @@ def data_parallel(model):
         "a_reduction_each",
         fails=("reduce_bucket/once",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""There is one all-reduce per parameter, and the bucket has no effect. Each all-reduce has a cost
-        of its own before its first byte arrives; a model has many small parameters, and their all-reduces take longer
-        to start than to run. Lay the gradients end to end and send them together.""",
+        explanation="""There is one all-reduce per parameter, so the bucket has no effect. Each all-reduce takes time to
+        start, whatever its size, and for the many small parameters of a model that is longer than the transfer.
+        Concatenate the gradients, and send them in one all-reduce.""",
         definitions="""
 def reduce_bucket(bucket):
     flats = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in bucket]
@@ -747,9 +813,9 @@ def reduce_bucket(bucket):
         "started_when_finished",
         fails=("reduce_bucket/once",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The all-reduce is started in the returned function. It then runs when backward is over: the
-        network is idle while there is something to compute, and the processor after. Start it first, and wait for it
-        later.""",
+        explanation="""The all-reduce starts in the returned function, when backward is over. The network is idle during
+        backward, and the processor waits for the network after it. Start the all-reduce in reduce_bucket, and wait for
+        it in the returned function.""",
         change="""
 -    work = dist.all_reduce(flat, async_op=True)
 
@@ -762,9 +828,9 @@ def reduce_bucket(bucket):
         "never_waits",
         fails=("reduce_bucket/waits",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The flat tensor is read without waiting for its all-reduce. What is there then depends on who was
-        faster: on a quiet machine mostly the sum, with a late rank this rank's own gradient. It shows as a loss that
-        cannot be repeated.""",
+        explanation="""The flat tensor is read without waiting for its all-reduce. If the all-reduce was fast, the
+        tensor holds the sum; if another rank was late, it holds this rank's own gradient. The losses then differ
+        between runs. Call wait() before you read it.""",
         change="""
 -        work.wait()
 """,
@@ -773,9 +839,9 @@ def reduce_bucket(bucket):
         "waits_at_once",
         fails=("reduce_bucket/waits",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""reduce_bucket returns when the all-reduce is done. Called in backward, it makes backward stand
-        still for the time of every bucket. The values and the counts are right; only the overlap, for which buckets
-        exist, is not there. Start it with async_op=True, and wait in the returned function.""",
+        explanation="""reduce_bucket returns only when the all-reduce is done, so backward stops for the time of every
+        bucket. The values and the number of all-reduces are right, but nothing overlaps, which is the purpose of
+        buckets. Start with async_op=True, and wait in the returned function.""",
         change="""
 -    work = dist.all_reduce(flat, async_op=True)
 +    dist.all_reduce(flat)
@@ -785,11 +851,23 @@ def reduce_bucket(bucket):
 """,
     ),
     KnownWrong(
+        "nothing_to_call_before_the_step",
+        fails=("overlap/gradient", "overlap/calls"),
+        read="labs/lab-07-ddp.md#overlap",
+        explanation="""overlap returns None and not a function, so the caller has no function to call before the step.
+        Either `return` is missing, or the inner function is called: `return finish()` returns the value of that call,
+        which is None. Write `return finish`, without parentheses.""",
+        change="""
+-    return finish
++    return finish()
+""",
+    ),
+    KnownWrong(
         "unfinished_gradients",
         fails=("overlap/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Each rank keeps its own gradients: the all-reduces are started, and nothing writes their results
-        into `p.grad`. finish() must wait for every bucket and hand the means back.""",
+        explanation="""The all-reduces are started, but their results are not written into `p.grad`: each rank keeps its
+        own gradients. finish() must wait for every bucket and write the means back.""",
         change="""
 -        for finish_bucket in started:
 -            finish_bucket()
@@ -799,9 +877,9 @@ def reduce_bucket(bucket):
         "counts_not_set_back",
         fails=("overlap/gradient", "overlap/calls"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""From the second step on, buckets are started at the wrong time: too early, with zeros for
-        gradients that backward has not computed yet, or only in finish(). The counts of missing gradients have to start
-        again at each finish().""",
+        explanation="""From the second step on, buckets start at the wrong time: too early, with zeros for gradients
+        that backward has not computed yet, or only in finish(). Each finish() must reset the counts of missing
+        gradients.""",
         change="""
 -        missing[:] = [len(bucket) for bucket in buckets]
 """,
@@ -810,9 +888,9 @@ def reduce_bucket(bucket):
         "everything_in_finish",
         fails=("overlap/calls",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""All buckets are started in finish(). They are few and large, and they all run when backward is
-        over: the network is idle while there is something to compute, and the processor after. A bucket can go as soon
-        as it is full.""",
+        explanation="""All buckets are started in finish(), when backward is over. The network is idle during backward,
+        and the processor waits for the network after it. Start each bucket as soon as it is full and the buckets before
+        it are started.""",
         change="""
 -        while len(started) < len(buckets) and missing[len(started)] == 0:
 -            started.append(reduce_bucket(buckets[len(started)]))
@@ -823,9 +901,9 @@ def reduce_bucket(bucket):
         "one_each",
         fails=("overlap/calls",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""There is one all-reduce per parameter, and the cap has no effect. Each all-reduce has a cost of
-        its own before its first byte arrives; a model has many small parameters, and their all-reduces take longer to
-        start than to run. Send a bucket at once.""",
+        explanation="""There is one all-reduce per parameter, so the cap has no effect. Each all-reduce takes time to
+        start, whatever its size, and for the many small parameters of a model that is longer than the transfer. Send
+        each bucket in one all-reduce.""",
         change="""
 -    buckets = make_buckets(model.parameters(), cap)
 +    buckets = make_buckets(model.parameters(), 1)  # noqa: F821  the reference's, or yours
@@ -835,10 +913,10 @@ def reduce_bucket(bucket):
         "order_of_filling",
         fails=("overlap/calls", "overlap/uneven"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""A bucket is sent as soon as it is full, in whatever order they fill. Where ranks use different
-        layers, the first all-reduce of one rank meets another bucket of the other rank. With equal sizes the wrong
-        gradients are added up, without an error; with unequal ones the run hangs or dies. Send in one order on every
-        rank.""",
+        explanation="""A bucket is sent as soon as it is full, in any order. If ranks use different layers, the first
+        all-reduce of one rank is paired with another bucket of the other rank: with equal sizes wrong gradients are
+        summed without an error, and with different sizes the run hangs or fails. Start buckets in the same order on
+        every rank.""",
         change="""
 -    started: list[Callable[[], None]] = []
 +    started = {}
@@ -862,9 +940,8 @@ def reduce_bucket(bucket):
         "waits_in_the_hook",
         fails=("overlap/waits",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""Backward waits for each all-reduce that it starts, and stands still for the time of every
-        bucket. The values and the counts are right; only the overlap, for which buckets exist, is not there. Wait
-        in finish().""",
+        explanation="""Backward waits for each all-reduce that it starts. The values and the number of all-reduces are
+        right, but nothing overlaps, which is the purpose of buckets. Wait in finish().""",
         change="""
          while len(started) < len(buckets) and missing[len(started)] == 0:
 -            started.append(reduce_bucket(buckets[len(started)]))
@@ -876,9 +953,9 @@ def reduce_bucket(bucket):
         "waits_for_the_last",
         fails=("overlap/waits",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""finish() waits for the bucket that was started last, as if those before it had to be done by
-        then. All-reduces that run in the background may end in any order: gloo has several threads for them. Wait for
-        each.""",
+        explanation="""finish() waits only for the bucket that was started last. All-reduces in the background may end
+        in any order, because gloo runs them in several threads: an earlier bucket may not be done. Wait for every
+        bucket.""",
         definitions="""
 def overlap(model, cap):
     buckets = make_buckets(model.parameters(), cap)  # noqa: F821
@@ -915,9 +992,9 @@ def overlap(model, cap):
         "unfilled_buckets_forgotten",
         fails=("overlap/uneven",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The buckets that backward did not fill are not averaged. Where a layer is unused, its bucket, and
-        all after it, stay each rank's own: each rank follows its own gradient there. finish() must start the rest, with
-        zeros for what is missing.""",
+        explanation="""Buckets that backward did not fill are not averaged. If a layer is unused, its bucket and all
+        later buckets keep this rank's own gradients. finish() must start these buckets, with zeros for missing
+        gradients.""",
         change="""
 -        while len(started) < len(buckets):
 -            started.append(reduce_bucket(buckets[len(started)]))
@@ -928,9 +1005,9 @@ def overlap(model, cap):
         "neighbors_together",
         fails=("shard/each",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""Each rank takes one contiguous part. That divides the data too, but it is not what torch's
-        sampler does: with K ranks, rank r reads order[r], order[r + K], and so on. A checkpoint's position, or a
-        comparison with one process, then means other samples.""",
+        explanation="""Each rank takes one contiguous part of the order. That divides the data too, but in torch's
+        sampler rank r reads order[r], order[r + K] and so on. A position in a checkpoint, or a comparison with one
+        process, would then refer to other samples.""",
         change="""
 -    return order[rank : each * ranks : ranks]
 +    return order[rank * each : (rank + 1) * each]
@@ -940,8 +1017,8 @@ def overlap(model, cap):
         "torchs_sampler",
         fails=("shard/each",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""DistributedSampler computes this, and is what this exercise builds: an order that all ranks
-        share, made longer or shorter, and every K-th of it. Write these steps yourself.""",
+        explanation="""DistributedSampler computes what this exercise builds: one order for all ranks, padded or cut, of
+        which each rank takes every K-th sample. Write these steps yourself.""",
         definitions="""
 from torch.utils.data import DistributedSampler
 
@@ -956,9 +1033,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "epoch_forgotten",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""The epoch is not in the seed: every epoch has the order of the first. That is what happens to
-        torch's DistributedSampler when nobody calls `set_epoch`. The run looks healthy, and the same samples meet in
-        the same batches each time.""",
+        explanation="""The seed does not depend on the epoch, so every epoch has the order of the first. torch's
+        DistributedSampler does the same if `set_epoch` is not called. The run looks healthy, but the same samples share
+        a batch in every epoch.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed)).tolist()
@@ -968,9 +1045,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "global_generator",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""torch's global generator is seeded or used. The order is right, and everything else that
-        draws random numbers, dropout above all, is changed by it: seeded at each epoch, dropout repeats. Give the
-        shuffle a generator of its own.""",
+        explanation="""torch's global generator is seeded or used. The order is right, but all other random numbers,
+        such as those of dropout, depend on it: if it is seeded in each epoch, dropout repeats its masks. Shuffle with a
+        separate torch.Generator.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        torch.manual_seed(seed + epoch)
@@ -981,8 +1058,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "rank_in_the_seed",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""Each rank shuffles with a seed of its own. Then the ranks take their K-th parts of different
-        orders: some samples are read by several ranks, and others by none.""",
+        explanation="""Each rank shuffles with its own seed. The ranks then take every K-th sample of different orders:
+        some samples are read by several ranks, and others by none. Use the same seed on all ranks.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch + rank)).tolist()
@@ -992,8 +1069,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "last_sample_repeated",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""The last sample is repeated until the ranks have equally many. The usual padding starts again at
-        the beginning of the order, so that no single sample counts K times in the last step.""",
+        explanation="""The last sample is repeated until all ranks have equally many samples. Continue from the
+        beginning of the order instead, as torch's sampler does, so that no single sample is read many times in the last
+        step.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -1004,9 +1082,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "padded_from_the_end",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""The last samples of the order are repeated until the ranks have equally many. The usual
-        padding starts again at the beginning of the order; a run that goes on in torch's sampler would read other
-        samples.""",
+        explanation="""The last samples of the order are repeated until all ranks have equally many. torch's sampler
+        repeats the first samples of the order, so a run that continues with that sampler would read other samples.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -1018,8 +1095,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "own_share_repeated",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""Each rank fills up its own share with its own first sample. The padding belongs to the order,
-        before it is cut up: it repeats the order's first samples, whichever rank they fall to.""",
+        explanation="""Each rank pads its own share with its own first samples. The padding belongs to the whole order:
+        append the order's first samples to the order, then give each rank every K-th sample.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -1034,8 +1111,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "padded_once",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""The order is padded once from its beginning. With fewer samples than half the ranks once is not
-        enough, and the last ranks get nothing. It is rare, and then the run hangs.""",
+        explanation="""The order is padded once from its beginning. With fewer samples than half the ranks that is not
+        enough: the last ranks get no sample, and the run hangs in a collective. Append the beginning of the order until
+        all ranks have equally many samples.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -1046,8 +1124,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "ragged_ranks",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""Nothing is padded: some ranks get one sample more than others. In the last step they wait in an
-        all-reduce for ranks that have left the loop, until the time limit.""",
+        explanation="""Nothing is padded, so some ranks get one sample more than others. In the last step these ranks
+        wait in an all-reduce for ranks that have left the loop, until the time limit. Append the beginning of the order
+        until all ranks have equally many samples.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -1057,8 +1136,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "drop_last_ignored",
         fails=("shard/drop_last",),
         read="handbook/distributed-data-parallel.md#data-and-random-seeds",
-        explanation="""`drop_last` is not looked at: the order is padded in any case. Padding repeats samples, which is
-        harmless in training and wrong where each must count once.""",
+        explanation="""`drop_last` has no effect: the order is always padded. Padding repeats samples, which is harmless
+        in training and wrong where no sample may count twice. With drop_last, cut the order at its end.""",
         change="""
 -    each = length // ranks if drop_last else -(-length // ranks)
 +    each = -(-length // ranks)
@@ -1068,8 +1147,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "divided_by_the_ranks_twice",
         fails=("accumulate/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The gradient is a K-th of what it should be. The sum of the losses over all ranks' tokens is
-        divided by their number, and then DDP divides by K once more, because it averages over the ranks.""",
+        explanation="""The gradient is 1/K of the right gradient. The sum of the losses is divided by the number of
+        tokens of all ranks, and DDP's mean over ranks divides it by K once more. Multiply the loss by K before
+        backward.""",
         change="""
 -            (loss * ranks).backward()  # DDP divides by the ranks
 +            loss.backward()
@@ -1079,9 +1159,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "mean_of_means",
         fails=("accumulate/gradient", "accumulate/loss"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Each micro-batch's mean counts as much as any other's, however many tokens it has. A token beside
-        many ignored ones then weighs more than a token of a full row. Divide the sum of the losses by the number of
-        counted tokens of all ranks.""",
+        explanation="""The mean loss of every micro-batch has the same weight, whatever its number of counted tokens. A
+        token among many ignored tokens then has more weight than a token of a full row. Divide the sum of the losses by
+        the number of counted tokens of all ranks.""",
         change="""
 -            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
 -            (loss * ranks).backward()  # DDP divides by the ranks
@@ -1096,9 +1176,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "mean_of_the_ranks_means",
         fails=("accumulate/gradient", "accumulate/loss"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Each rank's mean counts as much as any other's, however many tokens that rank has. A token of a
-        rank with few then weighs more than a token of a rank with many. The number of counted tokens has to be added up
-        over the ranks before it divides a loss.""",
+        explanation="""The mean loss of every rank has the same weight, whatever its number of counted tokens. A token
+        of a rank with few of them then has more weight than a token of a rank with many. Sum the counts over the ranks
+        before you divide a loss by them.""",
         change="""
 -    dist.all_reduce(tokens)  # of all ranks
 @@
@@ -1110,11 +1190,24 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 """,
     ),
     KnownWrong(
+        "tokens_of_one_rank",
+        fails=("accumulate/gradient", "accumulate/loss"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""Each rank divides its losses by the number of its own counted tokens, and the quotients are
+        summed over the ranks. The result is the sum of the ranks' means, about K times the right value. Call
+        dist.all_reduce on the number of tokens before you divide by that number: it is then the number of all
+        ranks.""",
+        change="""
+-    dist.all_reduce(tokens)  # of all ranks
+""",
+    ),
+    KnownWrong(
         "ignored_tokens_counted",
         fails=("accumulate/gradient", "accumulate/loss"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The loss is divided by the number of all tokens, the ignored ones too. The gradient is too small,
-        by another factor in every batch: padding changes the learning rate. Count the targets that are not -100.""",
+        explanation="""The loss is divided by the number of all tokens, ignored tokens included. The gradient is too
+        small, by a different factor in every batch, so padding changes the size of the step. Count the targets that are
+        not -100.""",
         change="""
 -    ranks, tokens = dist.get_world_size(), (y != -100).sum()
 +    ranks, tokens = dist.get_world_size(), torch.tensor(y.numel())
@@ -1124,8 +1217,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "first_one_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The first micro-batch is sent, and the others are not. What the first all-reduce averaged, the
-        next micro-batches add their own gradients to, different ones on each rank. Send after the last one.""",
+        explanation="""The gradients are averaged in the backward of the first micro-batch and not after it. The next
+        micro-batches then add gradients to that average, different ones on each rank. Average in the backward of the
+        last micro-batch.""",
         change="""
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
 +        with contextlib.nullcontext() if number == 1 else ddp.no_sync():
@@ -1135,9 +1229,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "flag_set_after_forward",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Whether the last backward sends is decided too late: DDP reads its flag
-        `require_backward_grad_sync` in forward, so a setting between forward and backward holds for the *next*
-        micro-batch. The last one runs with the flag of the one before, and its backward sends nothing.""",
+        explanation="""The last backward sends nothing. DDP reads its flag `require_backward_grad_sync` in forward, so a
+        change between forward and backward takes effect in the next micro-batch, and the last micro-batch runs with the
+        flag of the one before it. Set the flag, or use `no_sync()`, before forward.""",
         change="""
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
 -            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
@@ -1148,12 +1242,12 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 """,
     ),
     KnownWrong(
-        "last_slopes_only",
+        "last_gradients_only",
         fails=("accumulate/gradient",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Only the last micro-batch's gradients are averaged, as a hook of `register_hook` sees them: what
-        *this* backward adds, not what is accumulated. The earlier micro-batches' gradients stay the rank's own, and the
-        models drift apart. A post-accumulate hook, or DDP, averages `p.grad`.""",
+        explanation="""Only the gradient of the last micro-batch is averaged, as a hook of `register_hook` receives it.
+        The gradients that earlier micro-batches accumulated are not averaged, so the models drift apart. DDP and
+        post-accumulate hooks average all of `p.grad`.""",
         change="""
 +
 +    def average(gradient):
@@ -1176,8 +1270,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "never_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""No micro-batch's gradients are sent, not the last one's either. K models train on a K-th of the
-        data each, and drift apart. The last forward and backward belong outside of `no_sync()`.""",
+        explanation="""No gradients are sent, not even in the backward of the last micro-batch. Each rank trains its own
+        model on 1/K of the data, and the models drift apart. Run the last forward and backward outside of
+        `no_sync()`.""",
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -1189,8 +1284,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "forward_outside",
         fails=("accumulate/quiet",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Every backward sends although `no_sync()` stands around it. DDP reads its flag in forward, where
-        it prepares for the backward to come, and forward ran outside. Put both inside.""",
+        explanation="""Every backward sends gradients, although it runs inside `no_sync()`. DDP reads its flag in
+        forward, and forward ran outside. Put both inside.""",
         change="""
 +        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
          with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -1201,8 +1296,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "sent_every_time",
         fails=("accumulate/quiet",),
         read="labs/lab-07-ddp.md#what-to-notice",
-        explanation="""Every micro-batch's backward sends. The gradient is right, since a sum of means is the mean of
-        the sums, and it costs k times the traffic: exactly what accumulation was to save.""",
+        explanation="""The backward of every micro-batch sends gradients. The gradient is right, because a sum of means
+        is the mean of the sums, but it takes k times the traffic, which accumulation should avoid. Run every
+        micro-batch but the last inside `no_sync()`.""",
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -1217,8 +1313,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "whole_share_at_once",
         fails=("accumulate/quiet",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The rank's rows go through the model at once. The gradient is the same, and so is the traffic,
-        but the activations of all of them are held: k has no effect.""",
+        explanation="""All rows of the rank go through the model at once, so k has no effect. The gradient and the
+        traffic are the same, but the activations of all rows are in memory at the same time. Run one micro-batch after
+        the other.""",
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -1230,7 +1327,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "losses_of_all_ranks_added_up",
         fails=("accumulate/loss",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""The function returns K times the mean loss: what is logged grows with the number of ranks.""",
+        explanation="""The function returns K times the mean loss, so a logged loss grows with the number of ranks. Only
+        the gradient needs the factor K, because DDP divides it by K.""",
         change="""
 -    return total.item()
 +    return total.item() * ranks
@@ -1240,9 +1338,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "own_loss",
         fails=("accumulate/loss",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Each rank returns a loss of its own rows. DDP averages gradients and nothing else: a log written
-        by rank 0 then shows a part of the batch, noisier than the run is, and ranks that decide by it decide
-        differently.""",
+        explanation="""Each rank returns the loss of its own rows, because DDP averages only gradients. The log of rank
+        0 then shows a part of the batch, with more noise, and ranks that decide by the loss decide differently.
+        All-reduce the loss.""",
         change="""
 -    dist.all_reduce(total)
 -    return total.item()
@@ -1250,11 +1348,24 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 """,
     ),
     KnownWrong(
+        "own_mean",
+        fails=("accumulate/loss",),
+        read="labs/lab-07-ddp.md#common-misunderstandings",
+        explanation="""Each rank returns the mean loss of its own tokens, because DDP averages only gradients. Ranks
+        that decide by the loss, such as when to stop, then decide differently. All-reduce the sum of the losses, and
+        divide it by the number of counted tokens of all ranks.""",
+        change="""
+-    dist.all_reduce(total)
+-    return total.item()
++    return (total * tokens / (y != -100).sum()).item()
+""",
+    ),
+    KnownWrong(
         "never_cleared",
         fails=("accumulate/stale",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Nothing clears the gradients first. What an earlier step left is added to the batch's gradient,
-        and averaged with it.""",
+        explanation="""Gradients from before the call are not cleared: they are added to the batch's gradient and
+        averaged with it. Clear them before the first backward.""",
         change="""
 -    ddp.zero_grad(set_to_none=True)
 """,
@@ -1419,7 +1530,7 @@ HURRIED = {
 -        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
 +        if len(bucket) >= cap:
 """,
-        "four bytes a number": """
+        "four bytes per number": """
 -        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
 +        if sum(p.numel() * 4 for p in bucket) >= cap:
 """,

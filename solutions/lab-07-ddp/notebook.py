@@ -129,7 +129,7 @@ compare(calls_in_step_2, steps[1][1], "all-reduces", of="step 2")
 
 # %% [markdown] tags=["answer"]
 # In step 1 DDP does not know in which order backward will complete the gradients: it makes one bucket without a limit.
-# During that backward it notes the order. Before the second one it makes its buckets anew, in that order, and closes
+# During that backward it notes the order. Before the second one it makes its buckets again, in that order, and closes
 # the first when it reaches 1 MiB, so that sending starts early, and later ones at 25 MiB. Rank 0's
 # order holds for all, and the broadcasts say which it is. After that the buckets stay.
 

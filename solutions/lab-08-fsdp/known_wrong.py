@@ -24,8 +24,9 @@ KNOWN_WRONG = (
         "every_nth_number",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The numbers are dealt out in turn: rank r gets number r, r + N and so on. Sizes come out right,
-        but an all-gather lays parts end to end, so that the whole would come back shuffled.""",
+        explanation="""Rank r gets the numbers r, r + N, r + 2N and so on. The sizes are right, but an all-gather
+        concatenates the parts by rank, so the gathered tensor would have its numbers in another order. Rank r's part is
+        a slice of consecutive numbers.""",
         change="""
 -    size = -(-whole.numel() // ranks)
 -    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
@@ -38,9 +39,9 @@ KNOWN_WRONG = (
         "fill_is_not_zero",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part does not end in zeros. What stands behind the last number is no number of the
-        whole, but it is there: in a norm, in the optimizer's state, in a file. Memory from `new_empty` holds
-        whatever was in it before; here the last number is repeated.""",
+        explanation="""The padding at the end of the part is not zero. It is no number of the tensor, but a norm, the
+        optimizer's state or a file of the whole part would include it. Memory from `new_empty` holds any numbers; here
+        the padding repeats the tensor's last number.""",
         change="""
 -    part = whole.new_zeros(size)
 +    part = whole.new_full((size,), whole.detach().flatten()[-1].item())
@@ -50,8 +51,9 @@ KNOWN_WRONG = (
         "parts_of_unequal_size",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The parts differ in size by one, without fill. An all-gather into one tensor and a reduce-scatter
-        want the same size from every rank, and with other sizes they fail, or hang.""",
+        explanation="""The parts differ in size by one, without padding. An all-gather into one tensor and a
+        reduce-scatter need the same size from every rank; with different sizes they fail or hang. Every part has
+        ceil(P/N) numbers.""",
         definitions="""
 def cut(whole, rank, ranks):
     return whole.detach().flatten().tensor_split(ranks)[rank].clone()
@@ -61,8 +63,8 @@ def cut(whole, rank, ranks):
         "tail_lost",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""N parts hold fewer than P numbers, and the last few belong to no rank. They would never be
-        updated, and not be saved. P / N has to be rounded up, and the last part filled.""",
+        explanation="""N parts hold fewer than P numbers, so the last numbers belong to no rank: they would be neither
+        updated nor saved. Round P / N up, and pad the last parts with zeros.""",
         change="""
 -    size = -(-whole.numel() // ranks)
 +    size = whole.numel() // ranks
@@ -72,8 +74,9 @@ def cut(whole, rank, ranks):
         "last_part_is_short",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The last ranks' parts end where the numbers end, without fill. An all-gather into one tensor and
-        a reduce-scatter want the same size from every rank, and with other sizes they fail, or hang.""",
+        explanation="""The last ranks' parts end where the tensor's numbers end, without padding. An all-gather into one
+        tensor and a reduce-scatter need the same size from every rank; with different sizes they fail or hang. Pad
+        every part to ceil(P/N) numbers.""",
         change="""
 -    part = whole.new_zeros(size)
 -    part[: mine.numel()] = mine
@@ -85,9 +88,9 @@ def cut(whole, rank, ranks):
         "always_float32",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is float32, whatever the whole is. float64 loses half of its digits, bfloat16 takes
-        twice its memory, and a collective of tensors of two dtypes fails. Take the dtype of what was given, as
-        `new_zeros` does.""",
+        explanation="""The part is float32, whatever the dtype of the tensor is. A float64 tensor loses half of its
+        digits, a bfloat16 tensor takes twice its memory, and a collective of tensors of two dtypes fails.
+        `whole.new_zeros` takes the dtype of `whole`.""",
         change="""
 -    part = whole.new_zeros(size)
 +    part = torch.zeros(size)
@@ -97,9 +100,9 @@ def cut(whole, rank, ranks):
         "part_is_a_view",
         fails=("flat/storage",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part shares the memory of a larger tensor. As long as the part lives, that tensor does:
-        every rank holds P numbers, as if nothing had been cut. A slice shares its tensor's memory; a copy lets the
-        rest go.""",
+        explanation="""The part shares the memory of a larger tensor, which stays in memory as long as the part does:
+        every rank holds P numbers, as if the tensor had not been sharded. A slice or any other view shares its tensor's
+        memory. Return a copy.""",
         definitions="""
 def cut(whole, rank, ranks):
     size = -(-whole.numel() // ranks)
@@ -112,8 +115,8 @@ def cut(whole, rank, ranks):
         "fill_left_in",
         fails=("flat/gather",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The fill is gathered with the parts and left in the whole, which is then longer than the tensor
-        was, and has one dimension. Only the first shape.numel() numbers belong to it.""",
+        explanation="""The result still contains the padding and has one dimension. Only the first shape.numel() numbers
+        belong to the whole tensor: take these, and give them its shape.""",
         change="""
 -    return whole[: shape.numel()].view(shape)
 +    return whole
@@ -123,8 +126,9 @@ def cut(whole, rank, ranks):
         "one_tensor_for_all_parts",
         fails=("flat/gather",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Every part of the whole is the part of one rank. `[tensor] * N` is a list of N names for *one*
-        tensor: each part that arrives is written over the one before. Make N tensors, or one of N times the size.""",
+        explanation="""Every part of the result is the part of one rank. `[tensor] * N` is a list that contains one
+        tensor N times, so each part that arrives overwrites the part before it. Make N tensors, or one tensor of N
+        times the size.""",
         change="""
 -    whole = part.new_empty(part.numel() * dist.get_world_size())
 -    dist.all_gather_into_tensor(whole, part)
@@ -137,8 +141,9 @@ def cut(whole, rank, ranks):
         "gradient_divided_in_place",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The caller's gradient is changed: it is divided where it is. The part that comes back is
-        right, but p.grad is N times too small afterwards: a norm in the log, or a second use of it, is wrong.""",
+        explanation="""The function divides the caller's gradient in place. The returned part is right, but p.grad is N
+        times too small afterwards: a norm in the log, or a second use of the gradient, is wrong. Divide the reduced
+        part instead.""",
         change="""
      part = gradient.new_empty(-(-gradient.numel() // ranks))
 +    gradient /= ranks
@@ -151,9 +156,9 @@ def cut(whole, rank, ranks):
         "sum_of_gradients",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""A reduce-scatter sums. Each rank's loss is a mean over its own share of the batch, so the
-        batch's gradient is the mean over ranks, and this one is N times too long. AdamW hides that; clipping and
-        SGD do not.""",
+        explanation="""The part is the sum over ranks, which a reduce-scatter returns. Each rank's loss is a mean over
+        its own share of the batch, so the batch's gradient is the mean over ranks, and this gradient is N times too
+        large. AdamW hides that; clipping and SGD do not. Divide by N.""",
         change="""
 -    return part / ranks
 +    return part
@@ -163,8 +168,8 @@ def cut(whole, rank, ranks):
         "divided_by_two",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The sum is divided by 2, whatever the number of ranks. It works on the machine it was tried
-        on. Ask the group: `dist.get_world_size()`.""",
+        explanation="""The sum is divided by 2, whatever the number of ranks. The mean is right on two ranks only.
+        `dist.get_world_size()` returns the number of ranks.""",
         change="""
 -    return part / ranks
 +    return part / 2
@@ -174,8 +179,8 @@ def cut(whole, rank, ranks):
         "mean_in_float32",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part of the mean is float32, whatever the gradient is. It is then a gradient that its
-        parameter does not take: torch refuses a `.grad` of another dtype.""",
+        explanation="""The part of the mean is float32, whatever the gradient's dtype is. It cannot become the gradient
+        of a parameter of another dtype: assigning a `.grad` whose dtype is not the parameter's raises an error.""",
         change="""
 -    return part / ranks
 +    return part.float() / ranks
@@ -185,8 +190,8 @@ def cut(whole, rank, ranks):
         "gathered_by_broadcasts",
         fails=("flat/gathers-once",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each rank in turn broadcasts its part: the same whole, in N collectives instead of one. They wait
-        for each other, and while one rank sends the others' links are idle.""",
+        explanation="""Each rank broadcasts its part in turn. The result is right, but it takes N collectives instead of
+        one, and they run one after another. In one all-gather all ranks send at the same time.""",
         definitions="""
 def gather(part, shape):
     parts = [
@@ -201,9 +206,9 @@ def gather(part, shape):
         "all_reduced_then_cut",
         fails=("flat/reduces-once",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""An all-reduce gives every rank the whole sum, of which it throws away all but its part. The
-        numbers are right. A ring sends twice the bytes of a reduce-scatter for it, and each rank needs room for the
-        whole once more.""",
+        explanation="""An all-reduce gives every rank the whole sum, of which the rank keeps one part. The numbers are
+        right. On a ring an all-reduce sends twice the bytes of a reduce-scatter, and each rank needs memory for the
+        whole sum. A reduce-scatter gives each rank its part only.""",
         definitions="""
 def reduce_gradient(gradient):
     total = gradient.flatten().clone()
@@ -214,9 +219,10 @@ def reduce_gradient(gradient):
     KnownWrong(
         "fill_in_the_norm",
         fails=("clip/norm", "clip/direction"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The fill is squared and summed with the rest. Where it is 0 nobody notices. Where it is memory
-        that nobody wrote, the norm is anything, nan included, and a norm of nan clips nothing.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The norm includes the squares of the padding. Padding of 0 changes nothing, but the padding is
+        undefined: with other numbers the norm is wrong, and with NaN it is NaN, which is not above the limit, so
+        nothing is clipped. Only the first numbers of the last parts belong to the gradient.""",
         change="""
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
 +    mine = gradient
@@ -225,10 +231,10 @@ def reduce_gradient(gradient):
     KnownWrong(
         "length_of_the_own_part",
         fails=("clip/norm", "clip/direction"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""Each rank takes the length of its own part for the gradient's. It is too short, so too little is
-        clipped; and every rank has another, so that the parts are multiplied by different numbers and the gradient
-        turns.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""Each rank takes the norm of its own part for the norm of the gradient. That norm is too small, so
+        too little is clipped. It also differs from rank to rank, so the parts are multiplied by different factors and
+        the gradient's direction changes. Sum the squares over all ranks.""",
         change="""
 -    dist.all_reduce(squares)
 """,
@@ -236,9 +242,9 @@ def reduce_gradient(gradient):
     KnownWrong(
         "lengths_added_up",
         fails=("clip/norm", "clip/direction"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The ranks' lengths are added. Lengths of parts do not add up, their squares do: 3 and 4 make 5,
-        not 7. The sum is too long, and the gradient is clipped too much.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The ranks' norms are added. The squares of norms add up, the norms do not: parts of norms 3 and 4
+        make a gradient of norm 5, not 7. The sum is too large, so the gradient is clipped too much.""",
         change="""
 -    squares = mine.square().sum()
 -    dist.all_reduce(squares)
@@ -251,9 +257,9 @@ def reduce_gradient(gradient):
     KnownWrong(
         "norm_after_the_clipping",
         fails=("clip/norm",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""What comes back is the length after the clipping. The length before is wanted: in a log it shows
-        a gradient that explodes, and after the clipping no length is above the limit.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The function returns the norm after clipping, which is never above the limit. The norm before
+        clipping is needed: in a log it shows a gradient that explodes.""",
         change="""
 -    return norm
 +    return min(norm, max_norm)
@@ -262,10 +268,10 @@ def reduce_gradient(gradient):
     KnownWrong(
         "only_rank_0_reduces",
         fails=("clip/norm", "clip/direction"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""Only rank 0 calls the all-reduce. Every rank must enter every collective: rank 0 waits in it for
-        the others, and they wait in the next one for rank 0. What only one rank prints, all ranks must still
-        compute.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""Only rank 0 calls the all-reduce. Every rank must enter every collective: rank 0 waits in the
+        all-reduce for the other ranks, and they wait for rank 0 in their next collective. A number that only one rank
+        prints must still be computed by all ranks.""",
         change="""
 -    dist.all_reduce(squares)
 +    if dist.get_rank() == 0:
@@ -275,9 +281,10 @@ def reduce_gradient(gradient):
     KnownWrong(
         "squares_averaged",
         fails=("clip/norm", "clip/direction"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The sum of the squares is divided by the number of ranks, as gradients are. But each rank has
-        other numbers here, not another opinion of the same ones: nothing is to be averaged.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The sum of the squares is divided by the number of ranks. A mean over ranks is for gradients of
+        the same weights from different data. Here each rank holds different numbers of one gradient, so their squares
+        are added and not divided.""",
         change="""
      dist.all_reduce(squares)
 +    squares /= dist.get_world_size()
@@ -286,10 +293,10 @@ def reduce_gradient(gradient):
     KnownWrong(
         "clipped_copy",
         fails=("clip/direction",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
         explanation="""The caller's gradient does not change: the clipped numbers are in another tensor. `gradient =
-        gradient * ...` makes a new tensor and gives it the name inside the function; `gradient *= ...` and `mul_`
-        change the gradient.""",
+        gradient * ...` makes a new tensor, which only the function sees under that name; `gradient *= ...` and `mul_`
+        change the caller's tensor.""",
         change="""
 -        gradient.mul_(max_norm / norm)
 +        gradient = gradient * (max_norm / norm)
@@ -298,9 +305,10 @@ def reduce_gradient(gradient):
     KnownWrong(
         "factor_of_the_own_part",
         fails=("clip/direction",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The norm that comes back is the whole gradient's, and the factor is not: each rank shortens its
-        own part to the limit. The parts get different factors, and all together are longer than the limit.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The returned norm is that of the whole gradient, but each rank clips its own part to the limit.
+        The parts get different factors, so the gradient's direction changes, and its norm stays above the limit. All
+        ranks need the same factor, max_norm / norm.""",
         definitions="""
 def clip_part(gradient, numel, max_norm):
     mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
@@ -315,10 +323,10 @@ def clip_part(gradient, numel, max_norm):
     KnownWrong(
         "fill_counted_unless_nan",
         fails=("clip/limit",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""NaN in the fill is taken as 0, and any other number in the fill is squared and summed with
-        the gradient's. Memory that has not been written holds anything. Only the first numbers of the last part
-        belong to the gradient: count them.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""NaN in the padding is replaced by 0, and any other padding is included in the norm. The padding
+        is undefined and may hold any number. Only the first numbers of the last parts belong to the gradient: `numel`,
+        the rank and the part's size say how many.""",
         change="""
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
 +    mine = gradient.nan_to_num(0.0)
@@ -327,9 +335,10 @@ def clip_part(gradient, numel, max_norm):
     KnownWrong(
         "lengthened_to_the_limit",
         fails=("clip/limit",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""Every gradient is brought to the limit, the short ones too. A run that has nearly converged then
-        makes steps as long as at the start.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""Every gradient is scaled to the limit, also one with a smaller norm. A run that has nearly
+        converged then takes steps as long as at the start. Scale the gradient only if its norm is larger than the
+        limit.""",
         change="""
 -    if norm > max_norm:
 +    if norm > 0:
@@ -338,9 +347,10 @@ def clip_part(gradient, numel, max_norm):
     KnownWrong(
         "whole_gradient_gathered",
         fails=("clip/one-number",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The whole gradient is gathered on every rank to measure it. The norm is right, and costs as much
-        memory and as many bytes as if the gradient had never been cut. One number per rank is enough.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The whole gradient is gathered on every rank to compute its norm. The norm is right, but each
+        rank needs memory for the whole gradient, and receives all of it. One number per rank is enough: the sum of its
+        part's squares.""",
         change="""
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
 -    squares = mine.square().sum()
@@ -355,9 +365,9 @@ def clip_part(gradient, numel, max_norm):
         "each_parameter_cut_alone",
         fails=("zero1/part", "zero1/state", "zero1/update"),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each parameter is cut by itself, and its parts are laid end to end. That is what fully_shard
-        does, but then gradients must be laid out in the same way, and here they are not: numbers meet the gradients of
-        others. It also fills once per parameter, not once in all.""",
+        explanation="""Each parameter is sharded by itself, and its shards are concatenated. fully_shard does that too,
+        but it lays out gradients in the same way, and it pads once per parameter. The shards of the concatenated
+        gradients hold the gradients of other weights. Concatenate all weights first, then cut once.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    mine = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))  # noqa: F821
@@ -375,9 +385,9 @@ def make_part(parameters):
         "plain_adamw",
         fails=("zero1/part", "zero1/state", "zero1/memory", "zero1/collectives"),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""This is an ordinary AdamW that calls itself sharded: every rank hands it all weights, so every
-        rank keeps state for all of them, and the gradients are all-reduced. The weights come out right, which is why no
-        test of numbers notices; counting does. Not one byte is saved.""",
+        explanation="""The part is all weights, so every rank keeps optimizer state for all of them and needs all
+        gradients. The weights come out right, but this is AdamW without sharding: no memory is saved. The part is this
+        rank's shard of the concatenated weights.""",
         definitions="""
 def make_part(parameters):
     return nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
@@ -398,8 +408,8 @@ def zero1_step(parameters, part, optimizer):
         "part_holds_all_weights",
         fails=("zero1/state",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is a slice of the flat weights, and keeps all of them in memory a second time. The
-        optimizer's state is as small as it should be; a full copy of the weights has come with it.""",
+        explanation="""The part is a view of all concatenated weights, so every rank holds a second copy of them in
+        memory. The optimizer's state is as small as it should be. Give the part memory of its own size.""",
         change="""
 -    return nn.Parameter(cut(flat, dist.get_rank(), dist.get_world_size()))
 +    size = -(-len(flat) // dist.get_world_size())
@@ -411,8 +421,8 @@ def zero1_step(parameters, part, optimizer):
         "gradient_of_this_rank",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The update follows this rank's own gradient, of which it takes its part. Nothing is averaged: N -
-        1 of N sequences have been computed for nothing.""",
+        explanation="""Each rank updates its part by its own gradient, and no mean over ranks is computed. For each
+        part, the gradients of the other N - 1 ranks are lost. A reduce-scatter gives each rank its part of the sum.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    flat = torch.cat([gradient.flatten() for gradient in gradients])
@@ -423,9 +433,9 @@ def zero1_step(parameters, part, optimizer):
         "gradients_added_up",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The gradients are summed over the ranks and not divided. AdamW divides each gradient by its own
-        size, so that the losses look right with one eps; the norm in the log is N times too long, and with SGD every
-        step is.""",
+        explanation="""The gradients are summed over the ranks and not divided by N. AdamW divides each gradient by its
+        own size, so its losses look nearly right. With SGD every step is N times too long, and so is the norm in a
+        log.""",
         change="""
      part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    part.grad *= dist.get_world_size()
@@ -435,9 +445,9 @@ def zero1_step(parameters, part, optimizer):
         "missing_gradients_left_out",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Gradients that are None are left out of the flat gradient. Everything behind them moves forward,
-        and where ranks lack different ones they call the reduce-scatter with different sizes. Put zeros in their
-        places.""",
+        explanation="""Gradients that are None are left out of the flat gradient. Every later gradient then moves
+        forward to the wrong weights, and ranks that lack different gradients call the reduce-scatter with different
+        sizes. Put zeros in place of a missing gradient.""",
         change="""
 -    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
 +    gradients = [p.grad for p in parameters if p.grad is not None]
@@ -447,8 +457,8 @@ def zero1_step(parameters, part, optimizer):
         "gathered_before_the_update",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The weights are gathered before optimizer.step(): every rank keeps the weights of the update
-        before. Update the part first, then gather it.""",
+        explanation="""The weights are gathered before optimizer.step(), so every rank has the weights of the previous
+        update. Update the part first, then gather it.""",
         change="""
 -    optimizer.step()
      sizes = [p.numel() for p in parameters]
@@ -460,9 +470,9 @@ def zero1_step(parameters, part, optimizer):
         "new_tensors_for_weights",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The parameters have other memory than before. The numbers are right, but views of the old
-        memory, as tied weights or an optimizer's flat buffer have, keep the old numbers. Assigning `p.data` does
-        this; `copy_` writes into the memory that is there.""",
+        explanation="""The parameters have new memory. Their numbers are right, but a view of the old memory, such as a
+        flat buffer of the weights, keeps the old numbers. Assigning `p.data` does this; `p.copy_` writes into the
+        memory that is there.""",
         change="""
 -            p.copy_(new.view_as(p))
 +            p.data = new.view_as(p)
@@ -472,8 +482,9 @@ def zero1_step(parameters, part, optimizer):
         "own_part_alone_is_updated",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each rank writes its own part back and nobody gathers. From the first update on every rank has
-        another model, in which only its own part has been trained.""",
+        explanation="""Each rank writes its own part into the weights, and the parts of the other ranks never arrive.
+        From the first update on every rank has a different model, in which only its own part is trained. Gather the
+        updated parts.""",
         change="""
 -    flat = gather(part.detach(), torch.Size([sum(sizes)]))
 +    flat = torch.cat([p.detach().flatten() for p in parameters])
@@ -485,8 +496,9 @@ def zero1_step(parameters, part, optimizer):
         "zeros_put_into_gradients",
         fails=("zero1/missing",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Where a gradient is missing zeros are put into p.grad, which stays so. Whoever asks later whether
-        this parameter took part is told that it did, and an optimizer that skips missing gradients decays it.""",
+        explanation="""A missing gradient is replaced by zeros that stay in p.grad. Later code then takes the parameter
+        for one that was used, and an optimizer that skips missing gradients applies weight decay to it. Put the zeros
+        into the flat gradient only.""",
         change="""
 -    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
 +    for p in parameters:
@@ -498,8 +510,8 @@ def zero1_step(parameters, part, optimizer):
         "gradients_of_the_part_add_up",
         fails=("zero1/missing",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""part.grad keeps the gradients of earlier updates, and each update adds its own. What the
-        optimizer follows is the sum of all gradients so far. The part has a new gradient in each update.""",
+        explanation="""part.grad keeps the gradients of earlier updates, and each update adds its own. The optimizer
+        then uses the sum of all gradients so far. Replace part.grad in each update.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    mine = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))  # noqa: F821
@@ -510,9 +522,9 @@ def zero1_step(parameters, part, optimizer):
         "gradients_cleared",
         fails=("zero1/missing",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The update clears the gradients. They are the caller's, who may log their norm after the
-        update, or add another micro-batch: an optimizer's step leaves p.grad as it is, and zero_grad() is a call
-        of its own.""",
+        explanation="""The function clears p.grad. The gradients belong to the caller, who may log their norm after the
+        update, or add another micro-batch. An optimizer's step leaves p.grad as it is; zero_grad() is a separate
+        call.""",
         change="""
      optimizer.step()
 +    for p in parameters:
@@ -522,11 +534,10 @@ def zero1_step(parameters, part, optimizer):
     KnownWrong(
         "adamw_of_all_weights_hidden",
         fails=("zero1/memory",),
-        read="handbook/sharding-and-zero.md#sixteen-bytes-n-times",
-        explanation="""The collectives are ZeRO-1's, and so is the optimizer that is handed in; the update is not
-        theirs. What is gathered is the mean gradient, and every rank gives it to an optimizer of its own, which it
-        keeps for all weights. The numbers and the calls are right, and all of the state is on every rank: each number
-        of the optimizer's memory is there N times, as before.""",
+        read="handbook/sharding-and-zero.md#bytes-per-rank",
+        explanation="""The collectives are those of ZeRO-1, and the optimizer that was passed in has state for its part
+        only. But every rank keeps a second optimizer, for all weights, and gives it the gathered mean gradient. The
+        weights are right, and the state of all weights is on every rank: no memory is saved.""",
         definitions="""
 HIDDEN = {}
 
@@ -560,8 +571,8 @@ def zero1_step(parameters, part, optimizer):
         "a_broadcast_each_part",
         fails=("zero1/collectives",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each rank broadcasts its new part in turn. The weights are right, in N collectives that wait for
-        each other; one all-gather keeps every rank's link busy at the same time.""",
+        explanation="""Each rank broadcasts its new part in turn. The weights are right, but they take N collectives,
+        which run one after another. In one all-gather all ranks send at the same time.""",
         change="""
 -    flat = gather(part.detach(), torch.Size([sum(sizes)]))
 +    parts = [part.detach().clone() for _ in range(dist.get_world_size())]
@@ -574,9 +585,9 @@ def zero1_step(parameters, part, optimizer):
         "gradients_all_reduced",
         fails=("zero1/collectives",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""All gradients are all-reduced, and each rank uses its part of the mean. That is ZeRO-1 as it was
-        first built, and right. The all-gather of the weights comes on top, so that a ring sends 3 times the bytes of
-        the model where 2 are enough.""",
+        explanation="""All gradients are all-reduced, and each rank uses its part of the mean. The weights are right,
+        and early ZeRO-1 did this. The all-gather of the weights comes on top, so a ring sends 3 times the bytes of the
+        model. With a reduce-scatter it sends 2 times.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    flat = torch.cat([gradient.flatten() for gradient in gradients])
@@ -588,8 +599,8 @@ def zero1_step(parameters, part, optimizer):
         "own_part_repeated",
         fails=("whole_weights/weights",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The module gets this rank's part, repeated, as if all numbers were there. The other parts
-        are on the other ranks, and nothing is gathered.""",
+        explanation="""The module gets this rank's part N times in place of the whole weights, and nothing is gathered.
+        The other parts are on the other ranks: all-gather them into `full`.""",
         change="""
 -    full = part.new_empty(part.numel() * dist.get_world_size())
 -    dist.all_gather_into_tensor(full, part.detach())
@@ -600,9 +611,8 @@ def zero1_step(parameters, part, optimizer):
         "copies_of_pieces",
         fails=("whole_weights/views",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are copies of what was gathered. Autograd keeps the copies for backward, so that
-        freeing the gathered tensor frees none of them: the module stays whole, in as many tensors as it has
-        parameters. Views share the memory that is freed.""",
+        explanation="""The weights are copies of what was gathered. Autograd keeps the copies for backward, so freeing
+        `full` frees none of them: the whole weights stay in memory. Views share the memory of `full`.""",
         change="""
 -    return full, {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
 +    return full, {name: piece.view(shape).clone() for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
@@ -612,9 +622,9 @@ def zero1_step(parameters, part, optimizer):
         "views_of_a_detached_tensor",
         fails=("whole_weights/views",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""No gradient of the weights reaches `full`: they share its memory, and autograd does not follow
-        them. Views of `full.detach()` or `full.data` are like that: backward ends at them, and full.grad stays None.
-        Make views of `full` itself.""",
+        explanation="""No gradient of the weights reaches `full`. They share its memory, but autograd does not connect
+        them with it, as with views of `full.detach()` or `full.data`: backward ends at the views, and full.grad stays
+        None. Make views of `full` itself, after `requires_grad_`.""",
         change="""
 -    pieces = full[: sum(sizes)].split(sizes)
 +    pieces = full.detach()[: sum(sizes)].split(sizes)
@@ -624,8 +634,9 @@ def zero1_step(parameters, part, optimizer):
         "always_requires_a_gradient",
         fails=("whole_weights/views",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""`full` requires a gradient under torch.no_grad() too. An evaluation then builds on a leaf
-        that asks for a gradient, and code that looks at it registers hooks for a backward that never comes.""",
+        explanation="""`full` requires a gradient under torch.no_grad() too. Code that registers its hooks where `full`
+        requires a gradient then does so in an evaluation, where no backward pass follows. Require a gradient only if
+        torch.is_grad_enabled().""",
         change="""
 -    full.requires_grad_(torch.is_grad_enabled())
 +    full.requires_grad_()
@@ -635,8 +646,8 @@ def zero1_step(parameters, part, optimizer):
         "whole_gradient_summed",
         fails=("whole_weights/reduced",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The reduce-scatter sums, and nothing divides: the gradient is N times too large. Change the
-        number of ranks, and the same learning rate makes other steps.""",
+        explanation="""The gradient is the sum over ranks, N times too large: a reduce-scatter sums and does not divide.
+        With another number of ranks the same learning rate then takes other steps. Divide by the number of ranks.""",
         change="""
 -    mean /= dist.get_world_size()
 """,
@@ -645,8 +656,8 @@ def zero1_step(parameters, part, optimizer):
         "part_gradient_replaced",
         fails=("whole_weights/reduced",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""A new gradient takes the place of the old one. Backward adds everywhere else in PyTorch:
-        with two micro-batches, the first one's gradient is lost.""",
+        explanation="""The new gradient replaces part.grad. Everywhere else in PyTorch, backward adds to a gradient that
+        is there: with two micro-batches, the gradient of the first is lost here.""",
         change="""
 -    part.grad = mean if part.grad is None else part.grad + mean
 +    part.grad = mean
@@ -656,9 +667,9 @@ def zero1_step(parameters, part, optimizer):
         "earlier_gradient_divided_again",
         fails=("whole_weights/reduced",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The gradient that was in part.grad before is divided by N once more: the sum of old and new is
-        divided, where only the new one is a sum over ranks. With k micro-batches the first one counts an
-        N**(k-1)-th.""",
+        explanation="""The gradient that was in part.grad before is divided by N once more, because the sum of both
+        gradients is divided. Only the new gradient is a sum over ranks: divide it before it is added. With k
+        micro-batches, the first gradient ends up N**(k-1) times too small.""",
         change="""
 -    mean /= dist.get_world_size()
      part.grad = mean if part.grad is None else part.grad + mean
@@ -669,8 +680,9 @@ def zero1_step(parameters, part, optimizer):
         "whole_gradient_all_reduced",
         fails=("whole_weights/reduced",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The whole gradient is all-reduced and each rank keeps its part. The numbers are right, with
-        twice the bytes on a ring: a rank needs the sum of its own part only, and that is what a reduce-scatter is.""",
+        explanation="""The whole gradient is all-reduced and each rank keeps its part. The numbers are right, but on a
+        ring an all-reduce sends twice the bytes of a reduce-scatter, which gives each rank the sum of its own part
+        only.""",
         change="""
 -    mean = torch.empty_like(part)
 -    dist.reduce_scatter_tensor(mean, full.grad)
@@ -682,8 +694,8 @@ def zero1_step(parameters, part, optimizer):
         "gradient_of_the_whole_kept",
         fails=("whole_weights/given-back",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The reduce-scatter has made this rank's part of the gradient, and the whole one stays in
-        full.grad: P numbers per module, until Python's garbage collector finds them.""",
+        explanation="""full.grad still holds the whole gradient after the reduce-scatter: P numbers per module stay in
+        memory. Only this rank's part is needed. Set full.grad to None.""",
         change="""
 -    full.grad = None
 """,
@@ -692,9 +704,9 @@ def zero1_step(parameters, part, optimizer):
         "weights_stay_whole",
         fails=("whole_weights/given-back",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The whole weights stay in memory after the reduction. Each module is whole from its backward
-        on, and when the first one's backward is done the whole model is there, on every rank, beside the
-        optimizer's state.""",
+        explanation="""The whole weights stay in memory after the reduction. When backward has passed all modules, the
+        whole model is in memory on every rank, in addition to the optimizer's state. Resize the storage of `full` to 0
+        bytes.""",
         change="""
 -    memory = full.untyped_storage()
 -    memory.resize_(0)
@@ -704,9 +716,9 @@ def zero1_step(parameters, part, optimizer):
         "not_gathered_again",
         fails=("sharded_forward/output",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are freed after forward, and backward finds no memory behind them: autograd kept
-        the tensors, not their numbers. After a free, gather again before the first gradient of the module is
-        computed.""",
+        explanation="""The whole weights are freed after forward and not gathered again. Autograd keeps references to
+        the tensors, not their numbers, so backward finds no memory behind them. Allocate and gather the weights again
+        when backward reaches the module.""",
         change="""
 -    room = memory.nbytes()
 -
@@ -722,8 +734,8 @@ def zero1_step(parameters, part, optimizer):
         "own_weights_only",
         fails=("sharded_forward/output",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The module computes with this rank's own part, repeated. The other parts are on the other
-        ranks, and nothing is gathered in forward.""",
+        explanation="""The module computes with this rank's part N times in place of the whole weights: nothing is
+        gathered in forward. The other parts are on the other ranks.""",
         change="""
 -    full, weights = whole_weights(module, part)
 +    full = part.detach().repeat(dist.get_world_size()).requires_grad_(torch.is_grad_enabled())
@@ -737,8 +749,9 @@ def zero1_step(parameters, part, optimizer):
         "gradient_never_reduced",
         fails=("sharded_forward/gradient", "sharded_forward/frees", "sharded_forward/collectives"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Nothing is reduced when the whole gradient is complete: it stays whole on each rank, and
-        part.grad, which is all that an optimizer sees, stays None. The model does not train.""",
+        explanation="""Nothing is reduced when the whole gradient is complete. The whole gradient stays on each rank,
+        and part.grad, the only gradient that the optimizer has, stays None: the model does not train. A hook on `full`
+        can call `reduce_into_part`.""",
         change="""
 -    if y.requires_grad:
 -        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
@@ -752,8 +765,8 @@ def zero1_step(parameters, part, optimizer):
         "gradients_summed",
         fails=("sharded_forward/gradient",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The gradient is the sum over the ranks, N times too large: a reduce-scatter sums, and
-        nothing divides. Change the number of ranks, and the same learning rate makes other steps.""",
+        explanation="""The gradient is the sum over ranks, N times too large: a reduce-scatter sums and does not divide.
+        With another number of ranks the same learning rate then takes other steps. Divide by the number of ranks.""",
         definitions=reduce_otherwise("    mean /= dist.get_world_size()\n"),
     ),
     KnownWrong(
@@ -761,7 +774,8 @@ def zero1_step(parameters, part, optimizer):
         fails=("sharded_forward/frees", "sharded_forward/collectives"),
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""`reshard` has no effect: the weights are freed after every forward and gathered again in
-        backward. Where memory allows to keep them, that is a third of the communication for nothing.""",
+        backward. Where memory is large enough to keep the weights, the second gather is unnecessary, and it is a third
+        of the communication.""",
         change="""
 -    if reshard:
 +    if True:
@@ -775,8 +789,9 @@ def zero1_step(parameters, part, optimizer):
         "copy_kept_for_backward",
         fails=("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The gathered weights are freed, and a copy of them is kept for backward. That saves the
-        second gather, and holds the whole weights all the same, in another tensor.""",
+        explanation="""The gathered weights are freed, but a copy of them is kept for backward. The copy saves the
+        second all-gather, and the whole weights stay in memory all the same. With `reshard`, gather again in
+        backward.""",
         change="""
      memory = full.untyped_storage()
 +    copy = full.detach().clone()
@@ -789,9 +804,9 @@ def zero1_step(parameters, part, optimizer):
         "freed_after_backward_only",
         fails=("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""`reshard` has no effect: the whole weights stay from forward to backward, and are freed
-        then. That is reshard_after_forward=False, ZeRO-2: in the middle of a step, when the last forward is done,
-        all modules are whole on every rank.""",
+        explanation="""`reshard` has no effect: the whole weights stay in memory from forward until backward is done.
+        That is reshard_after_forward=False, as in ZeRO-2: after the last forward, all modules have their whole weights
+        in memory on every rank. With `reshard`, free them before the function returns.""",
         change="""
 -        memory.resize_(room)
 -        dist.all_gather_into_tensor(full.data, part.detach())
@@ -805,9 +820,9 @@ def zero1_step(parameters, part, optimizer):
         "never_freed",
         fails=("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are gathered for the first use and never given back: after one step every rank
-        holds the whole model. All numbers are right, and it is even faster, until the model does not fit. This is
-        data parallelism with a detour.""",
+        explanation="""The weights are gathered and never freed: after one step every rank holds the whole model. All
+        numbers are right, and the step is even faster, but the model has to fit into one rank's memory, as in plain
+        data parallelism. Free the weights after backward and, with `reshard`, after forward.""",
         change="""
 -        memory.resize_(room)
 -        dist.all_gather_into_tensor(full.data, part.detach())
@@ -822,8 +837,9 @@ def zero1_step(parameters, part, optimizer):
         "not_freed_after_forward",
         fails=("sharded_forward/frees", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are gathered again in backward, into memory that was never given back: both the
-        memory of keeping them and the communication of freeing them.""",
+        explanation="""The whole weights stay in memory after forward, and backward gathers them again all the same.
+        This costs the memory of keeping them and the communication of freeing them. With `reshard`, free them before
+        the function returns.""",
         change="""
 -    if reshard:
 -        memory.resize_(0)
@@ -834,8 +850,8 @@ def zero1_step(parameters, part, optimizer):
         fails=("sharded_forward/frees", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""The module computes with copies of the gathered weights. The gathered tensor is freed, but
-        autograd keeps the copies for backward: the weights are as whole as before, in as many tensors as the
-        module has parameters. Views share the memory that is freed.""",
+        autograd keeps the copies for backward, so the whole weights stay in memory. Views share the memory that is
+        freed.""",
         change="""
 -    y: Tensor = functional_call(module, weights, (x,))
 +    y: Tensor = functional_call(module, {name: weight.clone() for name, weight in weights.items()}, (x,))
@@ -851,10 +867,10 @@ def zero1_step(parameters, part, optimizer):
             "sharded_forward/no-grad",
         ),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""A replicated model that passes for a sharded one: the first forward makes the module whole and it
-        stays so, and gradients are all-reduced, of which each rank keeps its part. Outputs and gradients are right.
-        What every rank holds, and what it calls, are data parallelism's; and after an update of the parts it computes
-        with old weights.""",
+        explanation="""The module is replicated: the first forward gathers its whole weights and keeps them, and
+        backward all-reduces the whole gradient. Outputs and gradients are right at first, but memory and collectives
+        are those of data parallelism, and after an update of the parts the module computes with old weights. Gather in
+        every forward.""",
         definitions="""
 def sharded_forward(module, part, x, reshard):
     ranks, shapes = dist.get_world_size(), {name: p.shape for name, p in module.named_parameters()}
@@ -882,27 +898,27 @@ def sharded_forward(module, part, x, reshard):
         "whole_after_backward",
         fails=("sharded_forward/frees", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Backward gathers the weights again, and nothing frees them after it. Each module is whole
-        from its backward on, and when the first one's backward is done the whole model is there, on every rank,
-        beside the optimizer's state.""",
+        explanation="""Backward gathers the weights again, and they are not freed after it. When backward has passed all
+        modules, the whole model is in memory on every rank, in addition to the optimizer's state. Free the weights when
+        the gradient is reduced.""",
         definitions=reduce_otherwise("    full.untyped_storage().resize_(0)\n"),
     ),
     KnownWrong(
         "whole_gradient_kept",
         fails=("sharded_forward/frees",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The reduce-scatter has made this rank's part of the gradient, and the whole one stays in
-        memory. A hook and its tensor hold each other, so Python frees them only when its garbage collector runs: P
-        numbers per module, for some unknown time.""",
+        explanation="""The whole gradient stays in memory after the reduce-scatter, P numbers per module. A hook and its
+        tensor refer to each other, so Python frees them only when its garbage collector runs, some time later. Set
+        full.grad to None.""",
         definitions=reduce_otherwise("    full.grad = None\n"),
     ),
     KnownWrong(
         "gathered_by_an_all_reduce",
         fails=("sharded_forward/collectives", "sharded_forward/no-grad"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The whole weights are put together by an all-reduce of parts between zeros. The sum is
-        right, with twice the bytes of an all-gather on a ring: numbers travel to be added to zeros. An all-gather
-        sends each part as it is.""",
+        explanation="""The whole weights come from an all-reduce, to which each rank gives its part between zeros. The
+        sum is right, but on a ring it sends twice the bytes of an all-gather, which sends each part as it is and adds
+        nothing.""",
         change="""
 -    full, weights = whole_weights(module, part)
 +    ranks = dist.get_world_size()
@@ -928,8 +944,9 @@ def sharded_forward(module, part, x, reshard):
         "gradients_all_reduced_whole",
         fails=("sharded_forward/collectives",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The whole gradient is all-reduced and each rank keeps its part. The numbers are right, with
-        twice the bytes on a ring: a rank needs the sum of its own part only, and that is what a reduce-scatter is.""",
+        explanation="""The whole gradient is all-reduced and each rank keeps its part. The numbers are right, but on a
+        ring an all-reduce sends twice the bytes of a reduce-scatter, which gives each rank the sum of its own part
+        only.""",
         definitions=reduce_otherwise(
             "dist.reduce_scatter_tensor(mean, full.grad)",
             "dist.all_reduce(full.grad); mean = full.grad.view(-1, len(part))[dist.get_rank()].clone()",
@@ -939,16 +956,17 @@ def sharded_forward(module, part, x, reshard):
         "gradient_replaced",
         fails=("sharded_forward/adds",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Each backward puts a new gradient in the place of the old one. Backward adds everywhere else
-        in PyTorch: with two micro-batches, the first one's gradient is lost.""",
+        explanation="""Each backward replaces part.grad. Everywhere else in PyTorch, backward adds to a gradient that is
+        there: with two micro-batches, the gradient of the first is lost here.""",
         definitions=reduce_otherwise(" if part.grad is None else part.grad + mean"),
     ),
     KnownWrong(
         "hooks_without_a_backward",
         fails=("sharded_forward/no-grad",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The hooks are registered whether or not a backward will come. Under no_grad the output
-        belongs to no graph, and torch refuses to hook it: the first evaluation ends the run.""",
+        explanation="""The hooks are registered under no_grad too. There the output belongs to no graph, and registering
+        a hook on it raises an error, so the first evaluation fails. Register hooks only if the output requires a
+        gradient.""",
         change="""
 -    if y.requires_grad:
 +    if True:
@@ -957,9 +975,9 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "loss_computed_twice",
         fails=("mixed_step/computes",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The loss is computed twice, perhaps once to look at it. That is one forward pass too many in
-        every step, and where dropout draws random numbers, another loss.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""`loss_of` is called twice in each step. One of the two forward passes is unnecessary, and with
+        dropout it gives another loss.""",
         change="""
 -    loss_of(full.requires_grad_()).backward()
 +    loss_of(full.detach())
@@ -969,10 +987,10 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "a_new_part",
         fails=("mixed_step/update", "mixed_step/master"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The caller's part does not change, and with it the model: the new weights are in another
-        tensor. `part = part - ...` makes a new tensor and gives it the name inside the function; `part -= ...`
-        changes the part.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The caller's part does not change, so the model does not train: the new weights are in another
+        tensor. `part = part - ...` makes a new tensor, which only the function sees under that name; `part -= ...`
+        changes the caller's tensor.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part = part - lr * (mean / ranks).float()
@@ -981,9 +999,9 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "always_reduced_in_fp32",
         fails=("mixed_step/update", "mixed_step/master", "mixed_step/bytes"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The reduction is in fp32 whatever was asked for. That is the careful choice, and somebody has
-        chosen otherwise: bf16 halves the bytes of the gradients.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The gradient is always reduced in fp32. That is more exact, but the caller chooses the dtype with
+        `reduce_dtype`: a reduction in bf16 sends half the bytes.""",
         change="""
 -    mean = torch.empty(part.numel(), dtype=reduce_dtype)
 -    dist.reduce_scatter_tensor(mean, full.grad.to(reduce_dtype))
@@ -994,9 +1012,9 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "gradient_sum_followed",
         fails=("mixed_step/update", "mixed_step/master"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The step follows the sum over the ranks, not their mean. With SGD it is N times as long, and with
-        twice the ranks twice that.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The step uses the sum of the gradients over ranks, not their mean. The step is N times too long,
+        so it changes with the number of ranks. Divide the sum by N.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part -= lr * mean.float()
@@ -1005,9 +1023,10 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "master_rounded",
         fails=("mixed_step/update", "mixed_step/master"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The updated part is rounded to param_dtype. Near 1 the next number that bf16 knows is 1.0078, and
-        most updates are smaller than half of that: they are rounded away, and those weights stand still.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The updated part is rounded to param_dtype. In bf16 the next number above 1 is 1.0078, so an
+        update of less than half that distance is rounded away. Most updates are smaller, and those weights do not
+        change. The part keeps its fp32 digits.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part.copy_((part - lr * (mean / ranks).float()).to(param_dtype))
@@ -1016,9 +1035,9 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "master_replaced_by_its_rounding",
         fails=("mixed_step/update", "mixed_step/master"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
         explanation="""The update starts from the weights as they were sent, rounded to param_dtype, and not from the
-        fp32 part. Every step rounds the master copy, and what was below the last bit of bf16 is lost each time.""",
+        fp32 part. Every step rounds the master copy, so the digits below the last bit of bf16 are lost each time.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part.copy_(part.to(param_dtype).float() - lr * (mean / ranks).float())
@@ -1027,10 +1046,9 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "rate_multiplied_in_bf16",
         fails=("mixed_step/update", "mixed_step/master"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The mean is still in reduce_dtype when it is multiplied by the learning rate: the product is
-        rounded to the 8 bits of bf16 once more, before it meets the fp32 part. An update of a few parts in a thousand
-        is off by as much.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The mean is still in reduce_dtype when it is multiplied by the learning rate. In bf16 the product
+        is rounded to 8 bits once more, which changes the update by up to 0.4%. Cast the mean to fp32 first.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part -= lr * (mean / ranks)
@@ -1039,10 +1057,10 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "reduced_as_computed",
         fails=("mixed_step/update", "mixed_step/master", "mixed_step/bytes"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The gradient is reduced in the precision it was computed in. bf16 keeps 8 bits: at each
-        addition of a reduction digits are lost, more with every rank. Casting before the reduction costs bytes and
-        keeps them.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The gradient is reduced in param_dtype, not in reduce_dtype. bf16 keeps 8 bits, and each addition
+        of the reduction rounds to them: more ranks mean more roundings. A cast to fp32 before the reduction costs bytes
+        and keeps the digits.""",
         change="""
 -    mean = torch.empty(part.numel(), dtype=reduce_dtype)
 -    dist.reduce_scatter_tensor(mean, full.grad.to(reduce_dtype))
@@ -1053,10 +1071,10 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "divided_in_fp32",
         fails=("mixed_step/update", "mixed_step/master"),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The sum is divided in fp32, after the cast. That is more exact, and not what was asked for:
-        the mean is to be rounded to reduce_dtype, so that a run does not depend on where the division happens. On
-        2 and 4 ranks nobody sees it, because bf16 halves exactly.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The sum is cast to fp32 before it is divided. That is more exact, but the contract rounds the
+        mean to reduce_dtype, so that a run does not depend on the place of the division. On 2 and 4 ranks there is no
+        difference, because bf16 divides by 2 and by 4 exactly.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part -= lr * (mean.float() / ranks)
@@ -1065,9 +1083,9 @@ def sharded_forward(module, part, x, reshard):
     KnownWrong(
         "gathered_in_fp32",
         fails=("mixed_step/bytes",),
-        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The fp32 parts are gathered and cast on arrival. The numbers are the same, and twice the bytes
-        have travelled: cast first, then send.""",
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The fp32 parts are gathered, and cast after that. The weights are the same, but in bf16 they
+        would take half the bytes: cast first, then gather.""",
         change="""
 -    full = torch.empty(part.numel() * ranks, dtype=param_dtype)
 -    dist.all_gather_into_tensor(full, part.to(param_dtype))
@@ -1080,8 +1098,8 @@ def sharded_forward(module, part, x, reshard):
         "every_rank_writes_the_manifest",
         fails=("save_parts/files",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""All ranks write the same manifest to the same place at the same time. Most often that ends well.
-        Two writers of one file can also leave one that is neither's: what is one for all is one rank's to write.""",
+        explanation="""All ranks write the same manifest to the same file at the same time. Two writers of one file can
+        leave a mixture that is not valid JSON. One rank writes the file that all ranks share: rank 0.""",
         change="""
      (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 -    if rank == 0:
@@ -1092,8 +1110,8 @@ def sharded_forward(module, part, x, reshard):
         "everybody_writes_everything",
         fails=("save_parts/files", "save_parts/sends-none"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Every rank gathers the whole and writes it: full state on every rank. N times the bytes on the
-        disk, and the one moment of the run at which the model must fit into one rank's memory.""",
+        explanation="""Every rank gathers the whole tensor and writes it. The disk receives N times the bytes, and the
+        whole model has to fit into each rank's memory, which sharding avoids. Each rank writes only its own part.""",
         change="""
 -    (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 +    whole = part.new_empty(size * ranks)
@@ -1105,8 +1123,9 @@ def sharded_forward(module, part, x, reshard):
         "fill_saved",
         fails=("save_parts/files",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The fill is written with the part, and counted. It belongs to this number of ranks: loaded on
-        another number it stands in the middle of the weights.""",
+        explanation="""The padding is written with the part and counted in the manifest. It is no number of the tensor
+        and may be undefined: the counts add up to more than `numel`, and a run on another number of ranks may load the
+        padding. Write only the numbers that belong to the tensor.""",
         change="""
 -    counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
 +    counts = [size] * ranks
@@ -1116,8 +1135,8 @@ def sharded_forward(module, part, x, reshard):
         "rank_0_writes_everything",
         fails=("save_parts/files", "save_parts/sends-none"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Rank 0 gathers all parts and writes one file. The others wait for one disk and one link, and rank
-        0 needs room for the whole, which sharding was to avoid.""",
+        explanation="""Rank 0 gathers all parts and writes one file. The other ranks wait for one link and one disk, and
+        rank 0 needs memory for the whole tensor, which sharding avoids. Each rank writes its own part.""",
         change="""
 -    (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 +    whole = part.new_empty(size * ranks)
@@ -1130,8 +1149,9 @@ def sharded_forward(module, part, x, reshard):
         "renamed_before_all_have_written",
         fails=("save_parts/files", "save_parts/complete"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Rank 0 renames the folder when rank 0 has written. The others may still be writing: their files
-        are missing, or end up in a folder that nobody renames.""",
+        explanation="""Rank 0 renames the folder when rank 0 has written. Other ranks may still be writing: their files
+        are then missing, or end up in a folder that is never renamed. A barrier before the rename makes rank 0 wait for
+        all ranks.""",
         change="""
 -    dist.barrier()
 """,
@@ -1140,8 +1160,9 @@ def sharded_forward(module, part, x, reshard):
         "written_under_its_name",
         fails=("save_parts/files", "save_parts/complete"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Everything is written straight into the folder, under the name it is looked for. Killed in the
-        middle it leaves a folder that looks like a save and is none, and a resume takes it for the newest.""",
+        explanation="""The files are written into a folder that already has its final name. A run that is killed during
+        the save leaves an incomplete folder that looks complete, and a resumed run loads it as the newest save. Write
+        into the partial folder, then rename it.""",
         change="""
 -    partial = folder.with_name(folder.name + ".partial")
 +    partial = folder
@@ -1154,8 +1175,9 @@ def sharded_forward(module, part, x, reshard):
         "torchs_name_of_the_dtype",
         fails=("save_parts/files",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The manifest has torch's name of the dtype, "torch.float64". NumPy, which reads the file,
-        does not know that name: the save cannot be loaded. `part.numpy().dtype` has the name "float64".""",
+        explanation="""The manifest has torch's name of the dtype, such as "torch.float64". NumPy, which reads the
+        files, has no dtype of that name, so the save cannot be loaded. The name of `part.numpy().dtype` is
+        "float64".""",
         change="""
 -        manifest = {"numel": numel, "dtype": str(part.numpy().dtype), "counts": counts}
 +        manifest = {"numel": numel, "dtype": str(part.dtype), "counts": counts}
@@ -1165,9 +1187,9 @@ def sharded_forward(module, part, x, reshard):
         "manifest_after_the_rename",
         fails=("save_parts/complete",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The manifest is written when the folder has its name, as a seal on it. Killed between the two,
-        the run leaves a folder with a good name and all parts, which nobody can load. What says that a save is complete
-        is the name, so all that belongs to it is written before.""",
+        explanation="""The manifest is written after the folder has its final name. A run that is killed between the two
+        leaves a folder that looks complete and cannot be loaded, because its manifest is missing. Write every file
+        before the rename.""",
         change="""
 -    if rank == 0:
 -        manifest = {"numel": numel, "dtype": str(part.numpy().dtype), "counts": counts}
@@ -1182,8 +1204,8 @@ def sharded_forward(module, part, x, reshard):
         "dtype_taken_for_granted",
         fails=("load_part/parts",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The bytes are read as float64, whatever the manifest says. Two float32 numbers make one float64,
-        which is neither of them.""",
+        explanation="""The bytes are read as float64, whatever the manifest says. Two float32 numbers are then read as
+        one float64 number, which is neither of them. Use the manifest's dtype.""",
         change="""
 -    dtype, size = np.dtype(manifest["dtype"]), -(-manifest["numel"] // ranks)
 +    dtype, size = np.dtype("float64"), -(-manifest["numel"] // ranks)
@@ -1193,8 +1215,8 @@ def sharded_forward(module, part, x, reshard):
         "loaded_without_fill",
         fails=("load_part/parts",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The last rank's part ends where the numbers end, and is shorter than the others'. The next
-        all-gather wants the same size from every rank.""",
+        explanation="""The last rank's part ends where the numbers end, and is shorter than the other parts. The next
+        all-gather needs the same size from every rank: pad the part with zeros, as `cut` does.""",
         change="""
 -    return torch.from_numpy(part)
 +    return torch.from_numpy(part[: max(0, min(size, start - rank * size))])
@@ -1204,8 +1226,8 @@ def sharded_forward(module, part, x, reshard):
         "a_map_of_the_file",
         fails=("load_part/parts",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The part shares its memory with the saved files. When a later save reuses the place, the
-        weights of the running model change with it. Copy the numbers.""",
+        explanation="""The part shares its memory with the saved files. When a later save overwrites them, the weights
+        of the running model change too. Copy the numbers.""",
         definitions="""
 def load_part(folder, rank, ranks):
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -1227,8 +1249,8 @@ def load_part(folder, rank, ranks):
         "offset_in_numbers",
         fails=("load_part/parts",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The place in the file is counted in numbers, and a file is read in bytes. What is read begins 8
-        times too early, in the middle of another number.""",
+        explanation="""The offset in the file is counted in numbers, and np.fromfile counts it in bytes. For float64 the
+        offset is 8 times too small, so the read begins at the wrong place. Multiply it by the dtype's itemsize.""",
         change="""
 -            file, offset = folder / f"part-{saved}.bin", (first - start) * dtype.itemsize
 +            file, offset = folder / f"part-{saved}.bin", first - start
@@ -1238,8 +1260,9 @@ def load_part(folder, rank, ranks):
         "the_file_of_this_rank",
         fails=("load_part/parts",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Rank r reads part r. That is right as long as the run goes on with as many ranks as it was saved
-        with; with more there is no such file, and with fewer the end of the model is lost.""",
+        explanation="""Rank r reads only the file of rank r. That is right if as many ranks load as saved. With more
+        ranks, the last ranks have no file; with fewer ranks, the last files are never read. Read from every file that
+        overlaps this rank's part.""",
         definitions="""
 def load_part(folder, rank, ranks):
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -1254,9 +1277,9 @@ def load_part(folder, rank, ranks):
         "everything_read",
         fails=("load_part/reads",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Every rank reads every file from end to end, and keeps its part. The whole may not fit into
-        one rank's memory; and N ranks that each read everything read N times the checkpoint from one disk, at the
-        same time.""",
+        explanation="""Every rank reads all files completely and keeps its part. The whole tensor may not fit into one
+        rank's memory, and N ranks read N times the checkpoint from one disk at the same time. Read only the bytes of
+        the part.""",
         definitions="""
 def load_part(folder, rank, ranks):
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -1269,8 +1292,9 @@ def load_part(folder, rank, ranks):
         "whole_files_read",
         fails=("load_part/reads",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Each file that has something of the part is read from end to end, and cut in memory. With many
-        ranks every rank reads nearly everything there is, at the same time, from the same disk.""",
+        explanation="""Each file that overlaps the part is read completely and cut in memory. If few ranks saved and
+        many ranks load, one file is much larger than a part, and many ranks read it at the same time. np.fromfile reads
+        a part of a file, by count and offset.""",
         change="""
 -            file, offset = folder / f"part-{saved}.bin", (first - start) * dtype.itemsize
 -            numbers = np.fromfile(file, dtype, count=last - first, offset=offset)
@@ -1476,7 +1500,7 @@ HURRIED = {
 -    dist.all_gather_into_tensor(full, part.to(param_dtype))
 +    full.copy_(part.to(param_dtype).repeat(ranks))
 """,
-        "up the slope": """
+        "up the gradient": """
 -    part -= lr * (mean / ranks).float()
 +    part += lr * (mean / ranks).float()
 """,
@@ -1502,7 +1526,7 @@ HURRIED = {
 -    (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 +    (partial / f"part-{rank}.bin").open("ab").write(part.numpy()[: counts[rank]].tobytes())
 """,
-        "the fill set to zero": """
+        "the padding set to zero": """
      counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
 +    part[counts[rank] :] = 0
 """,

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Lab 08: fully sharded data parallel
 #
-# **Two ranks train one model. Why should each of them hold all of it?**
+# **Two ranks train one model. Why should each rank hold all of it?**
 #
 # In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you
-# run, even a bad one. Read the [lab page](../../labs/lab-08-fsdp.md) beside this notebook. Cells start real processes
-# on your CPU, two or four at a time; all of it takes under a minute on two cores.
+# run, even a rough guess. Read the [lab page](../../labs/lab-08-fsdp.md) beside this notebook. Cells start two to four
+# processes on your CPU; the whole notebook takes under a minute on two cores.
 
 # %%
 # %matplotlib inline
@@ -35,8 +35,8 @@ config = GPTConfig(vocab_size=96)
 
 # %% [markdown]
 # Every rank runs the functions below. `run_world(function, ranks)` starts that many processes, calls the function in
-# each, and returns what each returned. All ranks make the same fresh model, Lab 02's with 808,064 parameters, and the
-# same batch, of which each takes its rows.
+# each process, and returns a list of the results. All ranks make the same new model, Lab 02's with 808,064 parameters,
+# and the same batch. Each rank takes its rows of the batch.
 
 
 # %%
@@ -60,8 +60,8 @@ run_world(who_am_i, 2)
 # %% [markdown]
 # ## 1. What does each rank hold?
 #
-# After one step of the starter there are weights, gradients and AdamW's two averages, in fp32. **Predict** how many
-# MiB all of that is on one rank: with DDP, sharded on 2 ranks, and sharded on 4.
+# After one step of the starter, memory contains weights, gradients and AdamW's two averages, in fp32. **Predict** how
+# many MiB they take together on one rank: with DDP, sharded on 2 ranks, and sharded on 4.
 
 # %%
 mib_ddp = 12.3  # predict: MiB
@@ -84,23 +84,23 @@ held = {
     "sharded, 4 ranks": run_world(one_step, 4),
 }
 for name, predicted in zip(held, (mib_ddp, mib_on_two, mib_on_four), strict=True):
-    mine = held[name][0]
-    compare(predicted, (mine.weights + mine.gradients + mine.averages) / MIB, "MiB on rank 0", name)
+    rank_0 = held[name][0]
+    compare(predicted, (rank_0.weights + rank_0.gradients + rank_0.averages) / MIB, "MiB on rank 0", name)
 
 # %% [markdown]
-# **Explain**: 16 bytes for each parameter: which of them does a rank hold with DDP, and which when sharded? The
-# picture shows every rank.
+# **Explain**: weights, gradients and averages take 16 bytes per parameter. How many of the 16 does a rank hold with
+# DDP, and how many when the model is sharded? The picture shows every rank.
 
 # %% [markdown] tags=["answer"]
-# 16 bytes for each of 808,064 parameters are 12.33 MiB. DDP keeps them on every rank, whatever N is. Sharded, a rank
-# keeps 16/N: every rank has its share, and all of them together hold the model once.
+# 16 bytes for each of 808,064 parameters are 12.33 MiB. With DDP every rank keeps all of them, for any N. Sharded, a
+# rank keeps 16/N bytes per parameter, and all ranks together hold the model once.
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
-rows = [(f"{name}: rank {rank}", one) for name, every in held.items() for rank, one in enumerate(every)]
+rows = [(f"{name}: rank {rank}", step) for name, steps in held.items() for rank, step in enumerate(steps)]
 left = [0.0] * len(rows)
 for role, color in (("weights", "#4c72b0"), ("gradients", "#dd8452"), ("averages", "#55a868")):
-    sizes = [getattr(one, role) / MIB for _, one in rows]
+    sizes = [getattr(step, role) / MIB for _, step in rows]
     _ = axes.barh([name for name, _ in rows], sizes, left=left, color=color, label=role)
     left = [a + b for a, b in zip(left, sizes, strict=True)]
 axes.invert_yaxis()
@@ -112,8 +112,8 @@ if not answered(mib_ddp, mib_on_two, mib_on_four):
 # %% [markdown]
 # ## 2. How many collectives?
 #
-# The model has four blocks, each a group of its own, and the root with the rest. **Predict** how many all-gathers a
-# step takes with resharding, how many without, and how many reduce-scatters.
+# The model has five groups: four blocks, and the root with all other parameters. **Predict** how many all-gathers a
+# step has with resharding and without, and how many reduce-scatters.
 
 # %%
 gathers = 9  # predict: all-gathers
@@ -124,8 +124,8 @@ kept = run_world(one_step, 2, True, False)[0]
 freed = held["sharded, 2 ranks"][0]
 
 
-def count(one, kind):
-    return sum(calls[kind] for calls in one.calls.values())
+def count(step, kind):
+    return sum(calls[kind] for calls in step.calls.values())
 
 
 compare(gathers, count(freed, "all_gather"), "all-gathers", "with resharding")
@@ -133,18 +133,18 @@ compare(gathers_kept, count(kept, "all_gather"), "all-gathers", "without")
 compare(scatters, count(freed, "reduce_scatter"), "reduce-scatters", "either way")
 
 # %% [markdown]
-# **Explain**: why is one group gathered only once, with resharding too?
+# **Explain**: why is one group gathered only once, even with resharding?
 
 # %% [markdown] tags=["answer"]
-# Every group is gathered once in forward: 5. Backward needs each block again, if it was freed: 4. The root's group is
-# not freed after forward, since backward starts with it. Each group's gradient is reduced and scattered once.
+# Forward gathers every group once: 5. If the blocks were freed, backward gathers each of them again: 4. The root's
+# group is not freed after forward, because backward starts with it. Each group's gradient is reduce-scattered once: 5.
 
 # %% [markdown]
-# ## 3. When is what whole?
+# ## 3. Which weights are whole at which moment?
 #
-# A parameter that is gathered is a plain tensor, and a `DTensor` when it is not. So a hook can look, before and after
-# each block, how much of the model is whole. **Predict** the most MiB of whole weights that a rank holds at any of
-# these moments, with resharding and without. The model has 3.08 MiB of weights, each block 0.75.
+# A gathered parameter is a plain tensor; a sharded parameter is a `DTensor`. So a hook inside each block can count the
+# whole weights. **Predict** the most MiB of whole weights that a rank holds at any of these moments, with resharding
+# and without. The model has 3.08 MiB of weights, each block 0.75.
 
 # %%
 most_freed = 0.83  # predict: MiB
@@ -184,19 +184,19 @@ if not answered(most_freed, most_kept):
     plt.close(figure)
 
 # %% [markdown]
-# **Explain**: what is whole at the highest point of each line? What can these hooks not see?
+# **Explain**: which weights are whole at the highest point of each line? Which memory do these hooks miss?
 
 # %% [markdown] tags=["answer"]
-# With resharding the line stays low: the block at work, and the root. Without it the model grows whole, block by
-# block, waits, and is given back. The hooks do not see that in backward the next block's gather is already under way,
-# into a buffer of its own, so that its weights are there when they are needed.
+# With resharding only the current block and the root are whole. Without it one block after another becomes whole in
+# forward, and is freed in backward. The hooks miss one buffer: in backward the next block's all-gather already runs,
+# into memory of its own, so that its weights are ready when backward needs them.
 
 # %% [markdown]
-# ## 4. What a step looks like
+# ## 4. The timeline of a step
 #
-# The profiler records when each rank computes and when it communicates. Look for the gathers, one before each block's
-# work, and for the reductions in backward. Gloo, the CPU's library, carries out a reduce-scatter as an all-reduce, and
-# that is what it calls it here; NCCL sends half as much. How long the bars are depends on how busy your machine is.
+# The profiler records when each rank computes and when it communicates. Find the all-gathers, one before each block's
+# computation, and the reductions in backward. Gloo, the library for CPUs, runs a reduce-scatter as an all-reduce, and
+# the picture names it so; NCCL sends half as much. The lengths of the bars depend on the load of your machine.
 
 
 # %%
@@ -221,8 +221,8 @@ timeline.plot_rank_timeline(spans, "One sharded step on two ranks")
 # %% [markdown]
 # ## 5. Is it the same training?
 #
-# One step in float64: sharded on 3 ranks, and in one process with the whole batch. **Predict** in how many digits the
-# new weights agree where they differ most.
+# Take one step in float64 twice: sharded on 3 ranks, and in one process with the whole batch. **Predict** in how many
+# digits the new weights agree, for the weight that differs most.
 
 # %%
 digits = 14  # predict: digits
@@ -248,13 +248,13 @@ compare(digits, -math.log10(apart), "digits")
 # **Explain**: why not all 16 digits of float64?
 
 # %% [markdown] tags=["answer"]
-# float64 keeps 16 digits. The gradients are the same sums in another order, and AdamW's first update divides small
-# numbers by their own size, which costs a digit or two. A mistake would show in the first few.
+# The gradients are the same sums, added in another order. AdamW's first update divides small numbers by their own
+# size, which costs a digit or two. A mistake would show in the first few digits.
 
 # %% [markdown]
-# ## 6. An optimizer that is older than the shards
+# ## 6. An optimizer made before sharding
 #
-# Make AdamW first, shard then, and train one step. **Predict** how many of the 808,064 weights change.
+# Make AdamW, then shard the model, then train one step. **Predict** how many of the 808,064 weights change.
 
 # %%
 changed = 0  # predict: weights
@@ -266,9 +266,9 @@ def optimizer_first():
     early = AdamW(model.parameters(), lr=1e-3)
     model, _ = shard(model, 1e-3)
     train_step(model, early, *my_rows(*batch()))
-    held_by_it = sum(p.numel() * 4 for group in early.param_groups for p in group["params"])
+    kept_bytes = sum(p.numel() * 4 for group in early.param_groups for p in group["params"])
     weights_changed = int((full_values(model.parameters()) != before).sum())
-    return weights_changed, held_by_it / MIB, local_bytes(model.parameters()) / MIB
+    return weights_changed, kept_bytes / MIB, local_bytes(model.parameters()) / MIB
 
 
 moved, by_optimizer, by_model = run_world(optimizer_first, 2)[0]
@@ -282,14 +282,14 @@ if answered(changed):
 # **Explain**: which tensors does the optimizer hold, and what are their gradients?
 
 # %% [markdown] tags=["answer"]
-# The optimizer holds the tensors from before. Their gradients are None, so it passes over all of them, and because it
-# holds them they are not freed. No line of the log says so, except the loss, which stands still.
+# The optimizer holds the tensors from before sharding. Their gradients are None, so the optimizer skips all of them.
+# They are not freed, because the optimizer holds them. In the log only the loss shows the mistake: it does not fall.
 
 # %% [markdown]
-# ## 7. The norm of a part
+# ## 7. The norm of a shard
 #
-# Each rank has its part of the gradient. **Predict** the norm of rank 0's part on 4 ranks, as a share of the whole
-# gradient's norm.
+# Each rank has its shard of the gradient. **Predict** the norm of rank 0's shard on 4 ranks, as a fraction of the norm
+# of the whole gradient.
 
 # %%
 share = 0.5  # predict: of the whole norm
@@ -302,14 +302,14 @@ def norms():
     return own, full_values(p.grad for p in model.parameters()).norm().item()
 
 
-every = run_world(norms, 4)
-compare(share, every[0][0] / every[0][1], "of the whole norm")
+norms_by_rank = run_world(norms, 4)
+compare(share, norms_by_rank[0][0] / norms_by_rank[0][1], "of the whole norm")
 if answered(share):
-    print("squares of all four, together:", round(sum((own / whole) ** 2 for own, whole in every), 6))
+    print("squares of all four, together:", round(sum((own / whole) ** 2 for own, whole in norms_by_rank), 6))
 
 # %% [markdown]
-# **Explain**: what would happen to a run that clips each part by its own norm?
+# **Explain**: what happens to a run in which each rank clips its shard by the shard's own norm?
 
 # %% [markdown] tags=["answer"]
-# Squares add up, lengths do not. Four parts of equal length are each half as long as the whole. Clipping by the own
-# norm would clip too little, and by another factor on every rank.
+# The squares of the norms add up, the norms do not. Four shards of equal norm each have half of the whole norm. So each
+# rank would clip too little, and each by a different factor.

@@ -63,9 +63,9 @@ def four_moments() -> Figure:
 
 @figure(
     "lab-01-one-block",
-    caption="What one block of GPT-2 keeps for backward, to scale: with fused attention [16 tensors](claim:"
-    "block-keeps-16-units) of shape [B, T, C]. Without it, attention's probabilities [B, H, T, T] come on top, "
-    "at T = 1,024 as much again.",
+    caption="Tensors that one block of GPT-2 keeps for backward, to scale: with fused attention [16 tensors](claim:"
+    "block-keeps-16-units) of shape [B, T, C]. If attention is not fused, its probabilities [B, H, T, T] "
+    "come on top, at T = 1,024 as much again.",
     description="A row of boxes whose width is a tensor's size in units of B times T times C: norms 2, attention "
     "input 1, q, k and v 3, attention output 1, MLP input 1, before GELU 4, after GELU 4, together 16. Below them, "
     "as wide as the whole row, the probabilities of attention that is not fused.",

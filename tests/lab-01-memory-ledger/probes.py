@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.probes.untrusted_values import dict_items, in_training, type_name
+from rankzero.exercises.probes.untrusted_values import described, dict_items, in_training, type_name
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
@@ -20,7 +20,7 @@ ROLES = ("weights", "gradients", "optimizer state")
 
 def whole(value: Any) -> Any:
     """Returns a whole number unchanged; for another value its type and text, which a judge shows to the learner."""
-    return value if type(value) is int else f"a value of type {type_name(value)}: {value!r}"[:80]
+    return value if type(value) is int else described(value)
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count
@@ -181,7 +181,7 @@ def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
         if any(parameter.grad is not None for parameter in parameters):
             touched = touched or "the model's parameters have gradients"
         if x.requires_grad or x.grad is not None or not bool((x == before).all()):
-            touched = touched or "`x` has other numbers, or asks for a gradient"
+            touched = touched or "`x` has other values, or requires_grad=True, or a gradient"
     return {"shape": list(x.shape), "training": counted[0], "evaluation": counted[1], "touched": touched}
 
 

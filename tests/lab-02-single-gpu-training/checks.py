@@ -25,12 +25,16 @@ from rankzero.exercises.checks.judges import (
 from rankzero.exercises.probes.answers import Answers, equal
 
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
-OF_TWO_STEPS = [f"loss {n} of a model with dropout 0.5 in {m} mode" for m in ("training", "evaluation") for n in (1, 2)]
+OF_TWO_STEPS = [
+    f"the loss of step {n} of 2, of a model with dropout 0.5 in {m} mode,"
+    for m in ("training", "evaluation")
+    for n in (1, 2)
+]
 BF16_TOLERANCE = 0.02  # five times what rounding to the 8 bits of bf16 changes in a loss or a norm
 FLOATS = ("float", "float64")  # Python's, and NumPy's float64, which is a subclass of it
 FLOAT32 = 1e-5  # sixty times what float32, which evaluate may use, changes in the losses of a model in float64
 EXACT = (
-    "So small a difference comes from another formula, from rounding, or from float32 where the model is in float64."
+    "A difference this small comes from another formula, from rounding, or from float32 where the model is in float64."
 )
 
 
@@ -52,36 +56,35 @@ def _float_failure(kind: object, subject: str) -> str | None:
     if any(equal(kind, name) for name in FLOATS):
         return None
     tensor = equal(kind, "Tensor") or equal(kind, "Parameter")
-    hint = " (it may hold its graph): .item() makes a float of it" if tensor else ""
+    hint = ", which may keep its graph in memory (.item() returns a float)" if tensor else ""
     return f"{subject} is of type {shorten(kind)}{hint}; expected a Python float."
 
 
 def a_pair_of_floats(got: Answers, expected: Answers) -> str | None:
-    """The step returned a tuple of two floats."""
+    """Passes if the step returned a tuple of two floats."""
     types = got["types"] if isinstance(got["types"], list) else []
     if not equal(got["type"], "tuple") or len(types) != 2:
-        return (
-            f"what came back is of type {shorten(got['type'])}; expected a tuple of two floats, the loss and the norm."
-        )
+        found = shorten(got["type"])
+        return f"the return value is of type {found}; expected a tuple of two floats, the loss and the norm."
     failures = (_float_failure(kind, subject) for kind, subject in zip(types, ("the loss", "the norm"), strict=True))
     return next((failure for failure in failures if failure), None)
 
 
 def a_list_of_floats(got: Answers, expected: Answers) -> str | None:
-    """The losses came back as a list of floats."""
+    """Passes if the losses are a list of floats."""
     if not equal(got["type"], "list"):
-        return f"what came back is of type {shorten(got['type'])}; expected a list of floats."
+        return f"the return value is of type {shorten(got['type'])}; expected a list of floats."
     if equal(got["types"], ""):
-        return "the list that came back is empty."
+        return "the returned list is empty."
     if any(equal(got["types"], names) for names in (*FLOATS, ", ".join(FLOATS))):
         return None
     tensors = equal(got["types"], "Tensor")
-    hint = ", which may hold their graphs: .item() makes a float of one" if tensors else ""
+    hint = ", which may keep their graphs in memory (.item() returns a float)" if tensors else ""
     return f"the list holds items of type {shorten(got['types'])}{hint}; expected Python floats."
 
 
 def of_each_position(tolerance: float) -> Judge:
-    """The list has the reference's loss at each position; names the first position that has not."""
+    """Passes if the list has the reference's loss at each position; names the first position that is wrong."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         losses = got["losses"] if isinstance(got["losses"], list) else []
@@ -97,7 +100,7 @@ def of_each_position(tolerance: float) -> Judge:
 
 
 def norms_returned(got: Answers, expected: Answers) -> str | None:
-    """The norms are the reference's; says so if they are the squares of these."""
+    """Passes if the norms are the reference's; the failure recognizes squares of the norms."""
     norms = numbers_equal("norms", *(f"{limit}, the norm returned" for limit in LIMITS))
     failure = exactly(norms, "norms")(got, expected)
     squares = equal(got["norms"], [norm * norm for norm in expected["norms"]], TOLERANCE)
@@ -105,41 +108,48 @@ def norms_returned(got: Answers, expected: Answers) -> str | None:
 
 
 def untouched(got: Answers, expected: Answers) -> str | None:
-    """The caller's batch is as it was."""
-    return None if got["untouched"] is True else "`x` or `y` is changed after the call; they belong to the caller."
+    """Passes if the caller's batch is unchanged."""
+    return None if got["untouched"] is True else "the call changed `x` or `y`; they belong to the caller."
 
 
 LIMITS = "with max_norm far below the norm", "with max_norm just below the norm", "with max_norm just above the norm"
 
 
 def clipped_weights(got: Answers, expected: Answers) -> str | None:
-    """The weights after a step that clips much, one that clips a little, and one that does not clip."""
+    """Passes if the weights are right after steps that clip much, clip a little and do not clip."""
     weights, wanted = got["weights"], expected["weights"]
     if not isinstance(weights, np.ndarray) or weights.shape != wanted.shape:
-        return "the model has lost or gained weights."
+        return "the model has another number of weights after the step."
     parts = zip(LIMITS, expected["limits"], np.split(weights, 3), np.split(wanted, 3), strict=True)
     steps = (
-        same_weights(f"after one step of SGD {limit} ({share:.3g} of it)")({"weights": part}, {"weights": right})
+        same_weights(f"after one step of SGD {limit} ({share:.3g} times the norm)")(
+            {"weights": part}, {"weights": right}
+        )
         for limit, share, part, right in parts
     )
     return next((failure for failure in steps if failure), None)
 
 
 def bears_the_edges(got: Answers, expected: Answers) -> str | None:
-    """A batch of padding updates nothing, and a gradient of 0 is not divided by."""
+    """Passes if a batch of padding changes nothing, and a gradient of 0 makes no division by 0."""
     for name, what in (("padding", "a batch of padding"), ("flat", "a gradient that is 0")):
-        for number, wanted, part in zip(got[name], expected[name], ("loss", "norm"), strict=True):
+        numbers = got[name] if isinstance(got[name], list) and len(got[name]) == 2 else [None, None]
+        for number, wanted, part in zip(numbers, expected[name], ("loss", "norm"), strict=True):
             if not equal(number, wanted, TOLERANCE):
                 return f"with {what}, the {part} {mismatch_text(number, wanted)}"
     if not equal(got["weights"], expected["weights"], 0.0):
         return (
-            "a batch of padding changed the weights; expected no update (AdamW moves weights without a gradient too)."
+            "a batch of padding changed the weights; expected no update (AdamW moves weights with a gradient of 0 too)."
         )
-    return None if equal(got["still"], expected["still"], 0.0) else "a gradient that is 0 changed the weights."
+    return (
+        None
+        if equal(got["still"], expected["still"], 0.0)
+        else "a step of SGD with a gradient of 0 changed the weights."
+    )
 
 
 def each_rate(name: str) -> Judge:
-    """Every rate of a part of the schedule is the reference's, and a float; names the first step that is not."""
+    """Passes if every rate of a part of the schedule is a float and right; names the first step that is wrong."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         peak, warmup, total, floor = expected[f"{name} settings"]
@@ -159,14 +169,14 @@ MODES = {True: "training", False: "evaluation"}
 
 
 def _mode_is_restored(got: Answers, expected: Answers) -> str | None:
-    """Each module of the model is left in the mode it was found in."""
+    """Passes if each module of the model has the same mode after the call as before."""
     for left, found in zip(got["left"], expected["left"], strict=True):
         wrong = [mode for mode, was in zip(left, found, strict=True) if mode is not was]
         if left[0] is not found[0]:
-            return f"a model found in {MODES[found[0]]} mode was left in {MODES[not found[0]]} mode."
+            return f"a model in {MODES[found[0]]} mode was in {MODES[not found[0]]} mode after the call."
         if wrong:
-            odd = f"{len(wrong)} of the {len(left) - 1} modules in it were left in {MODES[bool(wrong[0])]} mode"
-            return f"a model was found in {MODES[found[0]]} mode, and {odd}, in which they were not found."
+            changed = f"{len(wrong)} of its {len(left) - 1} modules were in {MODES[bool(wrong[0])]} mode"
+            return f"a model was in {MODES[found[0]]} mode; {changed} after the call, and not before it."
     return None
 
 
@@ -174,36 +184,39 @@ mode_is_restored = all_of(has_reference_form("left"), _mode_is_restored)
 
 
 def nothing_is_kept(got: Answers, expected: Answers) -> str | None:
-    """Autograd kept nothing."""
+    """Passes if autograd saved nothing."""
     if not equal(got["graphs"], 0):
         count = shorten(got["graphs"])
         return f"{count} of the model's outputs had a graph, which keeps activations for a backward pass; expected 0."
     if not equal(got["kept"], 0):
-        return f"autograd kept {shorten(got['kept'])} tensors for a backward pass that never comes; expected 0."
+        return f"autograd saved {shorten(got['kept'])} tensors for a backward pass that never happens; expected 0."
     return None
 
 
 def grad_is_restored(got: Answers, expected: Answers) -> str | None:
-    """Gradients are on or off as before, and the same weights ask for them."""
+    """Passes if gradients are on or off as before, and the same weights have requires_grad=True."""
     for found, left in zip(("on", "off"), got["grad"], strict=True):
         if left is not (found == "on"):
-            return f"gradients were {found} before it and are {'on' if left else 'off'} after it."
+            return f"gradients were {found} before the call and are {'on' if left else 'off'} after it."
     frozen = [wanted for left, wanted in zip(got["trainable"], expected["trainable"], strict=True) if left != wanted]
     if frozen:
-        return "weights are frozen after it that were not." if frozen[0] else "a layer that was frozen no longer is."
+        change = "trainable before the call are frozen" if frozen[0] else "frozen before the call are trainable"
+        return f"weights that were {change} after it."
     return None
 
 
 def are_lists(got: Answers, expected: Answers) -> str | None:
-    """A list came back, whether or not a step was taken."""
+    """Passes if the function returned a list, with and without a step."""
     for kind, max_steps in zip(got["types"], expected["max_steps"], strict=True):
         if not equal(kind, "list"):
-            return f"with max_steps={max_steps}, what came back is of type {shorten(kind)}; expected a list of floats."
+            return (
+                f"with max_steps={max_steps}, the return value is of type {shorten(kind)}; expected a list of floats."
+            )
     return None
 
 
 def counts(got: Answers, expected: Answers) -> str | None:
-    """As many losses as steps."""
+    """Passes if there are as many losses as steps."""
     for max_steps, count, wanted in zip(expected["max_steps"], got["counts"], expected["counts"], strict=True):
         if not equal(count, wanted):
             both = mismatch_text(count, wanted)
@@ -212,18 +225,18 @@ def counts(got: Answers, expected: Answers) -> str | None:
 
 
 def all_losses(got: Answers, expected: Answers) -> str | None:
-    """Each loss up to the first below the target is the reference's."""
+    """Passes if each loss up to the first below the target is the reference's."""
     losses, wanted = got["losses"] if isinstance(got["losses"], list) else [], expected["losses"]
     for number, (loss, right) in enumerate(zip(losses, wanted, strict=False), start=1):
         if not equal(loss, right, TOLERANCE):
-            return f"loss {number} {mismatch_text(loss, right)}"
+            return f"the loss of step {number}, counted from 1, {mismatch_text(loss, right)}"
     if len(losses) != len(wanted):
         return f"{len(losses)} losses came back up to the first one below the target; expected {len(wanted)}."
     return None
 
 
 def below_the_target(got: Answers, expected: Answers) -> str | None:
-    """A loss that equals the target is not below it."""
+    """Passes if the loop goes on at a loss that equals the target."""
     subject = f"with the first loss as target and max_steps={expected['steps']}, the number of losses"
     return (
         None
@@ -233,7 +246,7 @@ def below_the_target(got: Answers, expected: Answers) -> str | None:
 
 
 def same_losses(what: str, *names: str) -> Judge:
-    """The losses after loading, the first or the later ones, are those of the reference's uninterrupted run."""
+    """Passes if the losses after loading are those of the reference's uninterrupted run; `what` ends the failure."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         for name in names:
@@ -242,33 +255,35 @@ def same_losses(what: str, *names: str) -> Judge:
             for number, (loss, wanted) in enumerate(pairs, start=before + 1):
                 if not equal(loss, wanted, 0.0):
                     both = mismatch_text(loss, wanted).rstrip(".")
-                    return f"loss {number} after loading {both}, as in the uninterrupted run and in every bit: {what}."
+                    return f"loss {number} after loading {both}, bit for bit as in the uninterrupted run; {what}."
         return None
 
     return all_of(has_reference_form(*names), judge)
 
 
 def file_opens(got: Answers, expected: Answers) -> str | None:
-    """The file holds tensors and plain values only."""
+    """Passes if the file holds tensors and plain values only."""
     if equal(got["file"], "missing"):
         return "there is no file at `path` after save_checkpoint."
     if not equal(got["file"], "opens"):
         more = f"a {shorten(got['holds'])}, not only" if got["holds"] else "more than"
         return f"torch.load(path, weights_only=True) refuses the file: it holds {more} tensors and plain values."
     if got["sprung"] is not False:
-        return "load_checkpoint ran what a hostile file asked it to; torch.load(path, weights_only=True) refuses such."
+        return "load_checkpoint ran code from a hostile file; torch.load(path, weights_only=True) refuses such a file."
     return None
 
 
 def holds_the_weights(got: Answers, expected: Answers) -> str | None:
-    """The file holds the weights in the model's dtype."""
+    """Passes if the file holds the weights in the model's dtype."""
     if got["largest"] is None:
-        return "the file holds no tensor of the model's dtype, float64: where are its weights?"
-    return number_equals("largest", "the largest float64 number in the file, where the weights belong,")(got, expected)
+        return "the file holds no tensor of the model's dtype, float64; expected the model's weights."
+    return number_equals("largest", "the largest float64 number in the file, which should hold the weights,")(
+        got, expected
+    )
 
 
 def one_file(got: Answers, expected: Answers) -> str | None:
-    """Saving leaves one file, and loading leaves it as it is."""
+    """Passes if saving writes one file and loading does not change it."""
     if not equal(got["files"], expected["files"]):
         names = got["files"] if isinstance(got["files"], list) else []
         held = ", ".join(shorten(name, 40) for name in names[:5]) or "nothing"
@@ -282,21 +297,21 @@ EXERCISES = (
         functions=("train_step",),
         minutes=15,
         difficulty="medium",
-        proves="you know the calls of a step, their order, and what comes between backward and update",
+        proves="you know the calls of a step and their order, with clipping between backward and update",
         hints=(
-            "Clear, forward, backward, clip, update. Which of them must not see old gradients? Which batches should "
-            "reach none of them?",
-            "F.cross_entropy wants logits [N, V] and targets [N]: flatten two dimensions of the one and all of the "
-            "other. It skips targets of -100, and its mean of nothing is nan. The norm is the root of one sum over all "
-            "p.grad that are not None.",
+            "Clear, forward, backward, clip, update. Which of these calls gives a wrong result if old gradients are "
+            "still there? Which batch needs none of these calls?",
+            "F.cross_entropy takes logits [N, V] and targets [N]: flatten the first two dimensions of the logits and "
+            "both of the targets. It skips targets of -100; if all are -100, its mean is nan. The norm is the root of "
+            "one sum of squares over all p.grad that are not None.",
             "Return early where (y != -100).any() is false. After backward, norm = math.sqrt of the sum of all "
-            "p.grad.square().sum().item(); only if it is above max_norm, multiply each p.grad in place. item() makes "
-            "floats.",
+            "p.grad.square().sum().item(); only if it is above max_norm, multiply each p.grad in place. item() returns "
+            "a float.",
         ),
         checks=(
             Check(
                 "train_step/loss",
-                "returns the loss before the update, the mean over the real tokens, and two floats in all",
+                "returns two floats; the loss is the mean over the real tokens, before the update",
                 points=2,
                 probe="one_step",
                 judge=all_of(a_pair_of_floats, exactly(number_equals("loss", "the loss"), "loss")),
@@ -340,7 +355,7 @@ EXERCISES = (
             ),
             Check(
                 "train_step/stale",
-                "is not misled by gradients that were there before",
+                "ignores gradients that were there before",
                 points=1,
                 probe="after_a_strange_backward",
                 judge=all_of(
@@ -351,7 +366,7 @@ EXERCISES = (
             ),
             Check(
                 "train_step/mode",
-                "trains the model in the mode it is in, with its dropout",
+                "trains the model in its mode, with its dropout",
                 points=1,
                 probe="step_in_both_modes",
                 judge=all_of(numbers_equal("losses", *OF_BOTH_MODES), mode_is_restored),
@@ -359,10 +374,10 @@ EXERCISES = (
             ),
             Check(
                 "train_step/edges",
-                "bears a batch of padding and a gradient of 0",
+                "handles a batch of padding and a gradient of 0",
                 points=1,
                 probe="step_at_the_edges",
-                judge=all_of(has_reference_form("padding", "flat"), bears_the_edges),
+                judge=bears_the_edges,
                 requires=("train_step/clip",),
             ),
             Check(
@@ -387,15 +402,16 @@ EXERCISES = (
         functions=("evaluate",),
         minutes=20,
         difficulty="medium",
-        proves="your validation loss measures the model you have, costs no training memory and disturbs nothing",
+        proves="your validation loss is that of the whole model, needs no training memory and leaves the run unchanged",
         hints=(
-            "There are two switches, model.eval() and torch.no_grad(), and neither does the other's work. Each module "
-            "has a mode of its own.",
-            "Carry two sums for each position, of losses and of real tokens, and divide once, at the end. "
+            "Two switches are needed: model.eval() changes what layers compute, and torch.no_grad() stops autograd "
+            "from saving tensors. Each module has its own mode.",
+            "Keep two sums for each position, of losses and of real tokens, and divide once, at the end. "
             'F.cross_entropy takes logits [B, V, T] with targets [B, T] too; with reduction="none" it returns '
             "[B, T], 0 where the target is padding.",
-            "losses.sum(dim=0, dtype=torch.float64) adds over the batch; (y != -100).sum(dim=0) counts. In tensors, "
-            "0 / 0 is nan. Note (module, module.training) of each of model.modules() first, and put each back.",
+            "losses.sum(dim=0, dtype=torch.float64) adds over the batch; (y != -100).sum(dim=0) counts tokens. For "
+            "tensors, 0 / 0 is nan. First store (module, module.training) for each of model.modules(); at the end, "
+            "set each mode back.",
         ),
         checks=(
             Check(
@@ -408,61 +424,64 @@ EXERCISES = (
             ),
             Check(
                 "evaluate/dropout",
-                "measures the model without dropout, and with BatchNorm's averages, which stay",
+                "runs the model without dropout, and with BatchNorm's averages, which do not change",
                 points=1,
                 probe="with_dropout",
                 judge=all_of(
                     of_each_position(FLOAT32),
-                    equals_reference("buffers", 0, lambda *_: "an evaluation moved BatchNorm's averages."),
+                    equals_reference("buffers", 0, lambda *_: "the evaluation changed BatchNorm's averages."),
                 ),
                 tolerance=FLOAT32,
                 requires=("evaluate/mean",),
             ),
             Check(
-                "evaluate/half",
-                "adds up the losses of a model in bf16 without losing them",
-                points=1,
-                probe="many_in_half",
-                judge=of_each_position(BF16_TOLERANCE),
-                requires=("evaluate/mean",),
-            ),
-            Check(
                 "evaluate/no-graph",
-                "keeps nothing for a backward pass, and trains nothing",
+                "saves nothing for a backward pass, and changes no weights",
                 points=2,
                 probe="what_is_kept",
                 judge=all_of(nothing_is_kept, same_weights("after an evaluation"), ran_on_the_batches()),
             ),
             Check(
                 "evaluate/mode",
-                "leaves each module in the mode it was found in",
+                "leaves each module in its mode",
                 points=1,
                 probe="modes",
                 judge=all_of(mode_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/grad-mode",
-                "leaves gradients on or off, and weights frozen or not, as it found them",
+                "leaves gradients on or off, and weights frozen or trainable, as before",
                 points=1,
                 probe="switches",
                 judge=all_of(has_reference_form("grad", "trainable"), grad_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/undisturbed",
-                "leaves gradients, batches and the random generator to the run",
+                "leaves gradients, batches and the random generator unchanged",
                 points=1,
                 probe="what_is_disturbed",
                 judge=all_of(
                     equals_reference(
-                        "gradients", TOLERANCE, lambda *_: "gradients that were there before it are changed after it."
+                        "gradients", TOLERANCE, lambda *_: "the call changed gradients that were there before it."
                     ),
-                    equals_reference("batches", 0, lambda *_: "`x` or `y` of a batch is changed after it."),
+                    equals_reference("batches", 0, lambda *_: "the call changed `x` or `y` of a batch."),
                     equals_reference(
-                        "random", 0, lambda *_: "torch draws other random numbers after it: its generator was used."
+                        "random",
+                        0,
+                        lambda *_: "torch draws other random numbers after the call: the call used torch's generator.",
                     ),
                     number_equals("loss", "the next training loss of a model with dropout 0.5"),
                     ran_on_the_batches(),
                 ),
+            ),
+            Check(
+                "evaluate/half",
+                "adds up the losses of a model in bf16 with enough precision",
+                points=1,
+                probe="many_in_half",
+                judge=of_each_position(BF16_TOLERANCE),
+                requires=("evaluate/mean",),
+                tolerance=BF16_TOLERANCE / 2,
             ),
         ),
     ),
@@ -471,13 +490,13 @@ EXERCISES = (
         functions=("learning_rate",),
         minutes=15,
         difficulty="medium",
-        proves="you can write a schedule whose every step is what you say it is",
+        proves="you can write a schedule that has the right rate at every step",
         hints=(
             "Three pieces: the warm-up, the cosine, and after the end. Write down the rate of the first and last "
             "step of each piece before you write code.",
             "The warm-up's step 0 has peak / warmup_steps, so count (step + 1). The cosine's progress runs from 0 at "
-            "warmup_steps to 1 at total_steps, and must not run on.",
-            "0.5 * (1 + math.cos(math.pi * progress)) falls from 1 to 0; stretch it so that it falls from peak to "
+            "warmup_steps to 1 at total_steps, and stays at 1 after it.",
+            "0.5 * (1 + math.cos(math.pi * progress)) falls from 1 to 0; scale it so that it falls from peak to "
             "floor. progress = min(1, steps since the warm-up / steps between warm-up and end).",
         ),
         checks=(
@@ -517,10 +536,11 @@ EXERCISES = (
         functions=("overfit_one_batch",),
         minutes=15,
         difficulty="easy",
-        proves="you can test any training loop in a minute, before it costs a night",
+        proves="you can test any training loop in a minute, before a long run",
         hints=(
-            "One optimizer for the whole function: AdamW's averages are part of the run.",
-            "Call your train_step and append its loss, until the last loss is below the target or the list is full.",
+            "Create one optimizer for the whole function: AdamW's averages carry over from step to step.",
+            "Call your train_step and append its loss, until the last loss is below the target or max_steps steps are "
+            "taken.",
             "A while loop with two conditions: len(losses) < max_steps, and either no loss yet or the last one >= "
             "target. train_step returns a pair; max_norm=math.inf clips nothing.",
         ),
@@ -535,7 +555,7 @@ EXERCISES = (
             ),
             Check(
                 "overfit_one_batch/stops",
-                "takes no step after the first loss below the target, and that one's update still happens",
+                "stops after the update whose loss was first below the target",
                 points=3,
                 probe="overfit",
                 judge=all_of(number_equals("count", "the number of losses"), same_weights("at the end"), untouched),
@@ -543,7 +563,7 @@ EXERCISES = (
             ),
             Check(
                 "overfit_one_batch/below",
-                "goes on at a loss that equals the target: it is not below it",
+                "goes on at a loss that equals the target",
                 points=1,
                 probe="at_the_target",
                 judge=below_the_target,
@@ -565,7 +585,7 @@ EXERCISES = (
             ),
             Check(
                 "overfit_one_batch/mode",
-                "trains the model in the mode it is in, with its dropout",
+                "trains the model in its mode, with its dropout",
                 points=1,
                 probe="overfit_in_both_modes",
                 judge=all_of(numbers_equal("losses", *OF_TWO_STEPS), mode_is_restored),
@@ -578,13 +598,13 @@ EXERCISES = (
         functions=("save_checkpoint", "load_checkpoint"),
         minutes=20,
         difficulty="medium",
-        proves="your run can die at any step and nobody can tell from its losses",
+        proves="your run can stop at any step and resume with the same losses",
         hints=(
-            "List what the next step depends on. The weights are one of four things.",
+            "List the four things that the next step depends on. The weights are one of them.",
             "AdamW's averages are in optimizer.state_dict(). Dropout draws from a generator whose state "
-            "torch.get_rng_state() returns and torch.set_rng_state() puts back.",
+            "torch.get_rng_state() returns and torch.set_rng_state() restores.",
             "One dictionary in one torch.save: two state_dict(), the step, the generator's state. torch.load(path, "
-            "weights_only=True) reads it; each of the four has a call that puts it back.",
+            "weights_only=True) reads it; for each of the four, one call restores it.",
         ),
         checks=(
             Check(
@@ -596,7 +616,7 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint/step",
-                "gives the step back",
+                "returns the saved step",
                 points=1,
                 probe="resume",
                 judge=all_of(
@@ -609,7 +629,7 @@ EXERCISES = (
                 "restores the weights: the first loss after loading",
                 points=1,
                 probe="resume",
-                judge=same_losses("it depends on the weights alone", "first"),
+                judge=same_losses("this loss depends on the weights alone", "first"),
             ),
             Check(
                 "checkpoint/buffers",
@@ -623,10 +643,10 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint/optimizer",
-                "restores the optimizer: the losses after that",
+                "restores the optimizer: the later losses after loading",
                 points=2,
                 probe="resume",
-                judge=same_losses("it depends on the optimizer's averages and settings", "later"),
+                judge=same_losses("this loss depends on the optimizer's averages and settings", "later"),
                 requires=("checkpoint/weights",),
             ),
             Check(
@@ -639,7 +659,7 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint/one-file",
-                "keeps everything in one file, which loading leaves as it is",
+                "keeps everything in one file, which loading does not change",
                 points=1,
                 probe="resume",
                 judge=one_file,
@@ -647,17 +667,19 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint/undisturbed",
-                "does not disturb the run that saves, and leaves the mode of the model that it loads",
+                "does not change the run that saves, nor the mode of the model that it loads",
                 points=1,
                 probe="resume_with_dropout",
                 judge=all_of(
                     equals_reference(
-                        "uninterrupted", 0, lambda *_: "the run that saved goes on differently than without it."
+                        "uninterrupted",
+                        0,
+                        lambda *_: "the run that saved has other losses afterwards than without saving.",
                     ),
                     equals_reference(
-                        "gradients", 0, lambda *_: "gradients that were there before it are changed after it."
+                        "gradients", 0, lambda *_: "save_checkpoint changed gradients that were there before."
                     ),
-                    equals_reference("modes", 0, lambda *_: "modules are in another mode after it than before it."),
+                    equals_reference("modes", 0, lambda *_: "modules are in another mode after saving than before."),
                     equals_reference("loaded", 0, lambda *_: "modules are in another mode after loading than before."),
                 ),
                 requires=("checkpoint/weights",),

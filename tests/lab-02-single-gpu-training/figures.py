@@ -87,7 +87,8 @@ def two_steps() -> Figure:
 @figure(
     "lab-02-first-run",
     caption="The recorded run. After forward, [activations](claim:lab-02-activations-by-phase) take most memory. "
-    "The first update adds the optimizer's state for good. The loss begins at ln V, that of a guess.",
+    "The first update adds the optimizer's state, which stays. The loss begins near ln V, as if all V characters were "
+    "equally probable.",
     description="Left, three stacked bars of the first step's memory: after forward 28.2 MiB, most of it activations; "
     "after backward 6.2 MiB, weights and gradients; after the update 12.3 MiB, with the optimizer's state. Right, the "
     "training loss falls from 4.53 at step 1 to about 2.0 at step 600, and the validation loss ends slightly above it.",
@@ -126,7 +127,7 @@ def break_it() -> Figure:
         axes.plot(*zip(*points, strict=True), "o-", color=color)
         style.label_line(axes, *points[-1], label, color, va="top" if name == "clear-too-late" else "center")
     axes.axhline(GUESS, color=style.GRAY, linestyle="--", linewidth=1)
-    axes.text(260, GUESS + 0.08, "ln V: a guess", color=style.MUTED, ha="right", va="bottom")
+    axes.text(75, GUESS + 0.08, "ln V: a guess", color=style.MUTED, ha="center", va="bottom")
     axes.set(xlabel="step", ylabel="training loss, nats per token", ylim=(0, 6.5), xlim=(0, 262))
     axes.set_xticks(range(0, 201, 50))
     return drawing
@@ -138,7 +139,7 @@ LOSSES = (((4.0, 2.0, 1.0), (2.0, None, None)), ((3.0, 5.0, None),))  # of the e
 @figure(
     "lab-02-loss-by-position",
     caption="`evaluate` on the example of the exercise. Each position has two sums, of losses and of real tokens, and "
-    "divides once, at the end. So every real token counts the same, whatever batch it is in.",
+    "divides once, at the end. So every real token has the same weight in its position's mean, in any batch.",
     description="A grid of losses with three columns, the positions 0 to 2. Batch 1 has the rows 4, 2, 1 and 2, "
     "padding, padding; batch 2 has the row 3, 5, padding. Below each column stand the sum of its losses, 9, 7 and 1, "
     "the number of its real tokens, 3, 2 and 1, and their quotient, 3.0, 3.5 and 1.0.",
@@ -182,8 +183,8 @@ def loss_by_position() -> Figure:
 
 @figure(
     "lab-02-what-a-checkpoint-holds",
-    caption="What each number of a resumed run depends on. The first loss needs weights, batch and random state only. "
-    "The optimizer's averages act through the first update, so their absence shows in "
+    caption="Each number of a resumed run, and what it depends on. The first loss needs weights, batch and random "
+    "state only. The optimizer's averages act through the first update, so their absence shows in "
     "[the second loss](claim:averages-left-out-second-loss).",
     description="Four boxes on the left, the content of a checkpoint: random state, weights, step number, m and v. "
     "Arrows lead from weights, random state and, through the batch, the step number to the first loss. From the "
@@ -201,7 +202,7 @@ def what_a_checkpoint_holds() -> Figure:
         ("m and v", style.OPTIMIZER),
     )
     for index, (name, color) in enumerate(left):
-        shapes.box(axes, 0.1, 1.2 + 2.3 * index, 5.0, 1.5, name, color=color, text_color=style.PAPER, weight="bold")
+        shapes.box(axes, 0.1, 1.2 + 2.3 * index, 5.0, 1.5, name, color=color, weight="bold")
     for (x, y), name in (((10.0, 2.35), "first loss"), ((15.2, 5.8), "first update"), ((20.6, 2.35), "second loss")):
         shapes.box(axes, x, y, 5.0, 1.5, name)
     for start, end in (

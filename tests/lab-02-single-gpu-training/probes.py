@@ -4,6 +4,7 @@ Most is computed in float64, where equivalent computations agree to about 1e-13.
 from these differences and from those of mistakes. What only shows in bf16 is judged by 2 %.
 """
 
+import contextlib
 import functools
 import math
 import os
@@ -460,6 +461,7 @@ def _save(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
     model.train()
     _go_on(model, optimizer, seed, range(3))
     optimizer.param_groups[0]["lr"] = 0.02  # as by a schedule
+    model.norm.eval()  # one layer is in the other mode
     learner.save_checkpoint(path, model, optimizer, step)
     files = sorted(file.name for file in path.parent.iterdir())
     left = gradients(model)
@@ -481,6 +483,7 @@ def _name(seed: int) -> str:
 def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
     model, optimizer = _make(seed + 1, seed, dropout)  # other weights, another random state, other settings
     content = path.read_bytes() if path.exists() else b""
+    model.eval().norm.train()
     step = learner.load_checkpoint(path, model, optimizer)
     left = [file.name for file in path.parent.iterdir()]
     unchanged = left == [path.name] and path.read_bytes() == content
@@ -499,11 +502,15 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
 
 
 def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path, name: str) -> dict[str, Any]:
-    """Returns the answers of `work` for a model without dropout and for a model with dropout, in separate folders."""
+    """Returns the answers of `work` for a model without dropout and for a model with dropout, in separate folders.
+
+    The current folder is another one, and empty: a file that is saved there is not found by the next process.
+    """
     answers: dict[str, Any] = {}
-    for dropout in DROPOUTS:
-        (place := folder / str(dropout)).mkdir(exist_ok=True)
-        answers |= {f"{dropout} {key}": answer for key, answer in work(place / name, dropout).items()}
+    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
+        for dropout in DROPOUTS:
+            (place := folder / str(dropout)).mkdir(exist_ok=True)
+            answers |= {f"{dropout} {key}": answer for key, answer in work(place / name, dropout).items()}
     return answers
 
 
@@ -551,7 +558,7 @@ def _numbers(content: Any) -> Iterator[float]:
         for part in content.values() if isinstance(content, dict) else content:
             yield from _numbers(part)
     elif isinstance(content, Tensor) and content.dtype == torch.float64 and content.numel():
-        yield float(content.max())
+        yield float(content.detach().max())
 
 
 class Trap:

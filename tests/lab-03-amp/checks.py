@@ -36,27 +36,29 @@ OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode
 
 
 def floats(got: Answers, expected: Answers) -> str | None:
-    """Each share is a Python float."""
+    """Passes if each share is a Python float."""
     for kind in got["types"]:
         if not equal(kind, "float"):
-            return f"what came back is of type {shorten(kind)}; the share, a Python float, was expected."
+            return f"the return value is of type {shorten(kind)}; expected the share, a Python float."
     return None
 
 
 def shares(*subjects: str) -> Judge:
-    """Each share is a float and the reference's; the first that is not is named."""
+    """Passes if each share is a float and the reference's; names the first that is wrong."""
     return all_of(same_length("types"), floats, numbers_equal("shares", *subjects, tolerance=FP32))
 
 
 def not_in_place(got: Answers, expected: Answers) -> str | None:
-    """The gradients are as they were."""
+    """Passes if the gradients are unchanged."""
     if not equal(got["changed"], 0):
-        return f"{shorten(got['changed'])} numbers of the gradients themselves changed; multiply into a new tensor."
+        return (
+            f"the call changed {shorten(got['changed'])} numbers of the gradients; store the product in a new tensor."
+        )
     return None
 
 
 def of_scales(got: Answers, expected: Answers) -> str | None:
-    """The share with each scale and format."""
+    """Passes if the share is right with each scale and format."""
     of = ["gradients", "gradients", "gradients", "gradients near 2**-130", "gradients", "fp64 and fp32 gradients"]
     every = zip(of, expected["dtypes"], expected["scales"], strict=True)
     return shares(*(f"the share of {what} lost in {dtype} with scale {scale:g}" for what, dtype, scale in every))(
@@ -65,7 +67,7 @@ def of_scales(got: Answers, expected: Answers) -> str | None:
 
 
 def dtypes(kind: str, policy: str) -> Judge:
-    """The arguments' dtypes after a policy are the reference's, and so are the values."""
+    """Passes if dtypes and values after a policy are the reference's."""
     called = f'"{policy}"' if policy else 'policy ""'
 
     def judge(got: Answers, expected: Answers) -> str | None:
@@ -75,10 +77,10 @@ def dtypes(kind: str, policy: str) -> Judge:
         for asked, mine, wanted in every:
             if not equal(mine, wanted):
                 made = shorten(", ".join(map(str, mine[:20]))) if isinstance(mine, list) else ""
-                return f"{called} makes of ({asked}): {made or 'nothing'}; expected {', '.join(wanted)}."
+                return f"{called} casts ({asked}) to {made or 'nothing'}; expected {', '.join(wanted)}."
         return None
 
-    words = f"the values after {called} are not those that casting gives."
+    words = f"the values after {called} differ from those that a cast gives."
     return all_of(
         same_length(f"{kind} {policy}"), judge, equals_reference(f"values {kind} {policy}", TOLERANCE, lambda *_: words)
     )
@@ -87,21 +89,17 @@ def dtypes(kind: str, policy: str) -> Judge:
 def a_new_list(got: Answers, expected: Answers) -> str | None:
     """Passes if the answer is a list, and no list of the caller."""
     if not equal(got["type"], "list"):
-        return f"what came back is of type {shorten(got['type'])}; a list was expected."
-    return None if equal(got["new"], expected["new"]) else "the list that came back is `args` itself; make a new list."
+        return f"the return value is of type {shorten(got['type'])}; expected a list."
+    return None if equal(got["new"], expected["new"]) else "the returned list is `args` itself; make a new list."
 
 
 def same_objects(got: Answers, expected: Answers) -> str | None:
-    """With no policy, what comes back is what went in."""
-    return (
-        None
-        if equal(got["same"], expected["same"])
-        else 'policy "" makes new tensors: what came in has to go on as it is.'
-    )
+    """Passes if policy "" returns the same objects."""
+    return None if equal(got["same"], expected["same"]) else 'policy "" returns new tensors; expected the same tensors.'
 
 
 def gradients_arrive(got: Answers, expected: Answers) -> str | None:
-    """Gradients went through the casts."""
+    """Passes if gradients flow back through the casts."""
     for mine, wanted, way in zip(got["dtypes"], expected["dtypes"], expected["ways"], strict=True):
         if mine != wanted:
             arrived = "no gradient arrives" if mine == "NoneType" else f"a gradient in {shorten(mine)} arrives"
@@ -110,25 +108,25 @@ def gradients_arrive(got: Answers, expected: Answers) -> str | None:
 
 
 def like_autocast(got: Answers, expected: Answers) -> str | None:
-    """Loss and gradients are those of torch.autocast, bit for bit; and those are the reference's."""
+    """Passes if loss and gradients equal torch.autocast's bit for bit, and torch.autocast's equal the reference's."""
     low = expected["low"]
     if not equal(got["loss"], got["torch"]):
         both = mismatch_text(got["loss"], got["torch"]).rstrip(".")
-        return f"the loss of a GPT under your casts to {low} {both}, as under torch.autocast and in every bit."
+        return f"the loss of a GPT under your casts to {low} {both}, bit for bit as under torch.autocast."
     differ = np.count_nonzero(got["by hand"] != got["by torch"])
     if differ:
         return f"{differ} of {got['by torch'].size} gradients of a GPT differ from those under torch.autocast ({low})."
     if not equal(got["torch"], expected["torch"], FP32) or not equal(got["by torch"], expected["by torch"], SIXTEEN):
-        return f"torch.autocast itself gives another loss or gradients than it does without your casts ({low})."
+        return f"torch.autocast gives another loss or other gradients after a run with your casts ({low})."
     return None
 
 
 def three_values(got: Answers, expected: Answers) -> str | None:
-    """update_scale returned a float and two ints."""
+    """Passes if update_scale returned a float and two ints."""
     if equal(got["returned"], "three"):
         return None
     found = shorten(got["returned"])
-    return f"what came back is of type {found}; (scale, good_steps, overflows), a float and two ints, was expected."
+    return f"the return value is of type {found}; expected (scale, good_steps, overflows), a float and two ints."
 
 
 HISTORIES = {
@@ -139,7 +137,7 @@ HISTORIES = {
 
 
 def history(name: str) -> Judge:
-    """Each scale, or count, of each run is the reference's; names the first step after which it is not."""
+    """Passes if each scale, or count, of each run is the reference's; names the first step after which it is wrong."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         for run, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
@@ -164,7 +162,7 @@ def _steps(expected: Answers, run: int, step: int) -> str:
 
 
 def defaults(got: Answers, expected: Answers) -> str | None:
-    """Without a growth_interval it takes 2000 good steps, and without hysteresis one overflow."""
+    """Passes if the defaults are 2000 good steps and one overflow."""
     every = zip(expected["before"], expected["starts"], got["scales"], expected["scales"], strict=True)
     for before, start, mine, wanted in every:
         if not equal(mine, wanted, TOLERANCE):
@@ -180,25 +178,25 @@ def a_list_of_positions(got: Answers, expected: Answers) -> str | None:
     """Passes if the answer is a list."""
     if equal(got["type"], "list"):
         return None
-    return f"what came back is of type {shorten(got['type'])}; a list of positions, [] if all are finite, was expected."
+    return f"the return value is of type {shorten(got['type'])}; expected a list of positions, [] if all are finite."
 
 
 def divided(got: Answers, expected: Answers) -> str | None:
-    """Gradients are divided, and only they."""
+    """Passes if the gradients are divided, and nothing else."""
     if not equal(got["weights"], expected["weights"], TOLERANCE):
-        return "the weights are changed: only gradients are to be divided."
+        return "the call changed the weights; divide the gradients only."
     kinds = zip(got["dtypes"], expected["dtypes"], strict=True)
     for position, (mine, wanted) in enumerate(kinds):
         if not equal(mine, wanted):
-            now = f"the dtype of the gradient at position {position} is {shorten(mine)} afterwards"
-            return f"{now}; before, it was {wanted}. NoneType: no gradient."
+            now = f"the dtype of the gradient at position {position} is {shorten(mine)} after the call"
+            return f"{now}; expected {wanted}. NoneType: no gradient."
     return divided_gradients(got, expected)
 
 
 def divided_gradients(got: Answers, expected: Answers, when: str = "") -> str | None:
-    """Each gradient is the reference's."""
+    """Passes if each gradient is the reference's."""
     if not isinstance(got["grads"], np.ndarray) or got["grads"].shape != expected["grads"].shape:
-        return f"{when}gradients are gone or new after it; each was to be divided in place."
+        return f"{when}gradients are missing or new after the call; divide each in place."
     if equal(got["grads"], expected["grads"], TOLERANCE):
         return None
     wrong = ~np.isclose(got["grads"], expected["grads"], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
@@ -206,31 +204,31 @@ def divided_gradients(got: Answers, expected: Answers, when: str = "") -> str | 
     pair = float(got["grads"][first]), float(expected["grads"][first])
     both, scale = mismatch_text(*pair).rstrip("."), expected["scale"]
     replaced = np.isfinite(pair[0]) and not np.isfinite(pair[1])
-    hint = " A number that is not finite is reported, not replaced." if replaced else ""
+    hint = " Report a number that is not finite, and do not replace it." if replaced else ""
     differ = f"({wrong.sum()} differ).{hint}"
     return f"{when}number {first} of all gradients after unscale with scale {scale:g} {both} {differ}"
 
 
 def divided_all_the_same(got: Answers, expected: Answers) -> str | None:
-    """A number that is not finite keeps no other gradient from being divided."""
+    """Passes if all gradients are divided although one holds a number that is not finite."""
     return divided_gradients(got, expected, "with one number that is not finite in the gradient at position 3, ")
 
 
 def divided_once(got: Answers, expected: Answers) -> str | None:
-    """A parameter that occurs twice is divided once, and listed twice."""
+    """Passes if a parameter that occurs twice is divided once, and listed twice."""
     failure = divided_gradients(got, expected, "in a list in which parameters occur twice, ")
     return failure or _positions("a list in which parameters occur twice", got["not_finite"], expected["not_finite"])
 
 
 def in_place(got: Answers, expected: Answers) -> str | None:
-    """The tensors that hold the gradients are the same."""
+    """Passes if the gradients are in the same tensors and memory."""
     if got["in_place"] is True and equal(got["in_memory"], expected["in_memory"], TOLERANCE):
         return None
-    return "the gradients are other tensors after it; divide the tensors that are there, in place (div_)."
+    return "the gradients are other tensors after the call; divide the existing tensors in place (div_)."
 
 
 def positions_found(got: Answers, expected: Answers) -> str | None:
-    """The positions in each case are right."""
+    """Passes if the positions in each case are right."""
     for name, mine, wanted in zip(expected["names"], got["not_finite"], expected["not_finite"], strict=True):
         if failure := _positions(name, mine, wanted):
             return failure
@@ -238,67 +236,66 @@ def positions_found(got: Answers, expected: Answers) -> str | None:
 
 
 def _positions(case: str, mine: object, wanted: list[int]) -> str | None:
-    return None if equal(mine, wanted) else f"with {case} it returns {shorten(mine)}; expected {wanted}."
+    return None if equal(mine, wanted) else f"with {case} the function returns {shorten(mine)}; expected {wanted}."
 
 
 def a_loss_and_a_bool(got: Answers, expected: Answers) -> str | None:
-    """The step returned (float, bool)."""
+    """Passes if the step returned (float, bool)."""
     if equal(got["type"], expected["type"]):
         return None
-    wanted = "(float, bool) was expected: the loss, and whether it updated."
-    return f"what came back is of type {shorten(got['type'])}; {wanted}"
+    return f"the return value is of type {shorten(got['type'])}; expected (float, bool): the loss and updated."
 
 
 def norm_seen(got: Answers, expected: Answers) -> str | None:
-    """The optimizer saw a gradient of the right length."""
+    """Passes if the optimizer read a gradient with the right norm and direction."""
     for name in ("above", "below"):
         mine, wanted = got[f"seen {name}"], expected[f"seen {name}"]
         if not equal(mine, wanted, CLIPPED):
             norm, limit = expected[f"norm {name}"], expected[f"limit {name}"]
-            true = f"a true norm of {norm:.4g} and max_norm={limit:.4g}, the scale being {expected[f'scale {name}']:g}"
+            true = f"norm {norm:.4g} before clipping, max_norm={limit:.4g} and scale {expected[f'scale {name}']:g}"
             saw = f"{mine:.4g}" if isinstance(mine, float) else shorten(mine)
-            return f"the optimizer saw a gradient of norm {saw}; expected {wanted:.4g}, for {true}."
+            return f"the optimizer read a gradient of norm {saw}; expected {wanted:.4g}, for {true}."
     same = all(equal(got[f"weights {name}"], expected[f"weights {name}"], CLIPPED) for name in ("above", "below"))
-    return None if same else "the gradient has the right norm and another direction after clipping."
+    return None if same else "after clipping, the gradient has the right norm but another direction."
 
 
 def nothing_moves(got: Answers, expected: Answers) -> str | None:
-    """After a gradient that is not finite, weights and optimizer are as before."""
+    """Passes if weights and optimizer are unchanged after a gradient that is not finite."""
     every = zip(expected["ways"], got["moved"], got["nan"], got["state"], got["updated"], strict=True)
     for way, moved, nans, state, updated in every:
         if moved or nans:
             became = f" ({nans} of them became nan)" if nans else ""
-            return f"with {way}, {moved} of {expected['of']} weights moved{became}; expected 0."
+            return f"with {way}, {moved} of {expected['of']} weights changed{became}; expected 0."
         if state:
             return f"with {way}, {state} numbers of AdamW's state changed; expected 0."
         if updated is not False:
-            return f"with {way}, it returns updated={updated}; expected False."
+            return f"with {way}, the step returns updated={updated}; expected False."
     for way, kind, loss, wanted in zip(expected["ways"], got["types"], got["losses"], expected["losses"], strict=True):
         if not equal(kind, "(float, bool)"):
-            return f"with {way}, what came back is of type {shorten(kind)}; expected (float, bool)."
+            return f"with {way}, the return value is of type {shorten(kind)}; expected (float, bool)."
         if not equal(loss, wanted, FP32):
             return f"with {way}, the loss {mismatch_text(loss, wanted)}"
     return None
 
 
 def caller_keeps_tokens(got: Answers, expected: Answers) -> str | None:
-    """The micro-batches are as they were."""
+    """Passes if the micro-batches are unchanged."""
     same = equal(got["tokens"], expected["tokens"])
-    return None if same else "the tokens or targets of the micro-batches are changed after it; they are the caller's."
+    return None if same else "the call changed tokens or targets of the micro-batches; they belong to the caller."
 
 
 def mode_stays(got: Answers, expected: Answers) -> str | None:
-    """The model runs and stays in the mode that it is in."""
+    """Passes if the model runs in its mode and stays in it."""
     for mode, wanted, left in zip(("training", "evaluation"), (True, False), got["left"], strict=True):
         if any(module is not wanted for module in left):
-            return f"a model found in {mode} mode, or a part of it, was left in the other mode."
+            return f"a model in {mode} mode, or a part of it, was in the other mode after the call."
     if not equal(got["passes"], expected["passes"]):
-        return "a forward pass ran in another mode than the model was found in, or there were too many passes."
+        return "a forward pass ran in another mode than the model had before the call, or there were too many passes."
     return None
 
 
 def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
-    """Once for each micro-batch, and by the scale."""
+    """Passes if backward runs once for each micro-batch, from the scaled loss."""
     if equal(got["sizes"], expected["sizes"], TOLERANCE):
         return None
     sizes = [size for size in got["sizes"] if type(size) is float] if isinstance(got["sizes"], list) else []
@@ -315,7 +312,7 @@ def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
 
 
 def in_order(got: Answers, expected: Answers) -> str | None:
-    """One forward and one backward for each micro-batch, in their order."""
+    """Passes if there is one forward and one backward for each micro-batch, in their order."""
     if not equal(got["order"], expected["order"]):
         order = got["order"] if isinstance(got["order"], list) else []
         return f"the passes ran in the order {shorten(', '.join(map(str, order[:8])))}; expected forward, backward, ..."
@@ -323,32 +320,32 @@ def in_order(got: Answers, expected: Answers) -> str | None:
 
 
 def right_formats(got: Answers, expected: Answers) -> str | None:
-    """Forward and loss under autocast, backward not, weights as they were."""
+    """Passes if forward and loss run under autocast, backward does not, and the weights stay fp32."""
     for called, mine, wanted in zip(expected["passes"], got["linear"], expected["linear"], strict=True):
         if not equal(mine, wanted):
-            return f"{called} a linear layer's output is {shorten(mine)}; expected {wanted}."
+            return f"{called}, a linear layer's output is {shorten(mine)}; expected {wanted}."
     for called, mine in zip(expected["called"], got["weights"], strict=True):
         if not equal(mine, "float32"):
-            return f"{called} the weights are {shorten(mine)} afterwards; autocast leaves them float32."
+            return f"{called}, the weights are {shorten(mine)} after the step; under autocast they stay float32."
     for called, mine in zip(expected["passes"], got["norm"], strict=True):
         if not equal(mine, "float32"):
-            return f"{called} the last norm's output is {shorten(mine)}; under autocast it is float32."
+            return f"{called}, the last norm's output is {shorten(mine)}; under autocast it is float32."
     for called, mine, wanted in zip(expected["called"], got["loss"], expected["loss"], strict=True):
         if not equal(mine, wanted, FP32):
-            return f"{called} the loss {mismatch_text(mine, wanted)} Does all of it run under autocast?"
+            return f"{called}, the loss {mismatch_text(mine, wanted)} Check that all of it runs under autocast."
     backward = got["backward"] if isinstance(got["backward"], list) else []
     if any(equal(state, "on") for state in backward):
-        return "autocast is on during backward; leave it before you call backward."
+        return "autocast is on during backward; call backward after the autocast block."
     if not equal(backward, expected["backward"]):
         return f"backward went through the logits {len(backward)} times; expected {len(expected['backward'])}."
     return None if equal(got["after"], expected["after"]) else "autocast is still on after the step."
 
 
 def old_gradients_do_not_count(got: Answers, expected: Answers) -> str | None:
-    """Neither finite nor infinite leftovers do."""
+    """Passes if neither finite nor infinite old gradients change the step."""
     for name in ("finite", "infinite"):
         if got[f"updated {name}"] is not True:
-            return f"after {name} gradients of an earlier backward, a good step is skipped; expected an update."
+            return f"with {name} gradients of an earlier backward in place, a good step is skipped; expected an update."
         if not equal(got[f"weights {name}"], expected[f"weights {name}"], TOLERANCE):
             old = f"{name} gradients of an earlier backward in place"
             return f"the weights after a step with {old} differ from a clean step's."
@@ -356,7 +353,7 @@ def old_gradients_do_not_count(got: Answers, expected: Answers) -> str | None:
 
 
 def masters(what: str) -> Judge:
-    """The masters hold the reference's numbers."""
+    """Passes if the masters hold the reference's numbers."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         mine, wanted = got["masters"], expected["masters"]
@@ -375,18 +372,18 @@ def masters(what: str) -> Judge:
 
 
 def fp32_copies(got: Answers, expected: Answers) -> str | None:
-    """The masters are fp32, are leaves, and are nobody else's memory."""
+    """Passes if the masters are fp32 leaves with memory of their own."""
     if not equal(got["type"], "list"):
-        return f"what came back is of type {shorten(got['type'])}; a list was expected."
+        return f"the return value is of type {shorten(got['type'])}; expected a list."
     if isinstance(got["shapes"], list) and len(got["shapes"]) != len(expected["shapes"]):
-        per = "one per item of model.parameters(): a buffer gets none, a weight that two layers share gets one"
+        per = "one per item of model.parameters(): none for a buffer, one for a weight that two layers share"
         return f"there are {len(got['shapes'])} masters; expected {len(expected['shapes'])}, {per}."
     for name in ("shapes", "dtypes"):
         if not equal(got[name], expected[name]):
             found = shorten(", ".join(map(str, got[name][:20])) if isinstance(got[name], list) else got[name])
             return f"the masters' {name} are {found}; expected {', '.join(expected[name])}."
     if not equal(got["leaves"], expected["leaves"]):
-        return "a master is no leaf with requires_grad=True; an optimizer wants nn.Parameter(...)."
+        return "a master is not a leaf with requires_grad=True; an optimizer needs nn.Parameter(...)."
     if not equal(got["model"], 0):
         changed = shorten(got["model"])
         return f"adding 1 to every master changed {changed} of the model's weights; a master needs its own memory."
@@ -394,30 +391,28 @@ def fp32_copies(got: Answers, expected: Answers) -> str | None:
 
 
 def the_same_tensors(got: Answers, expected: Answers) -> str | None:
-    """The model's parameters are the tensors that they were."""
+    """Passes if the model's parameters are the same tensors in the same memory."""
     if not equal(got["dtypes"], expected["dtypes"]):
         found = shorten(", ".join(map(str, got["dtypes"][:20])) if isinstance(got["dtypes"], list) else got["dtypes"])
-        return f"the model's parameters are {found} now; they were {', '.join(expected['dtypes'])}."
+        return f"the model's parameters are {found} after the step; expected {', '.join(expected['dtypes'])}."
     if not equal(got["shared"], 0):
         return "a parameter of the model shares its memory with a master after the step."
     if not (got["same"] is True and got["memory"] is True):
-        return (
-            "the model's parameters lie in other memory after the step; copy into the tensors that are there (copy_)."
-        )
+        return "the model's parameters lie in other memory after the step; copy into the existing tensors (copy_)."
     return None
 
 
 def gradients_stay(got: Answers, expected: Answers) -> str | None:
-    """The model's gradients are as they were."""
-    return None if got["gradients"] is True else "the gradients of the model's parameters are changed after the step."
+    """Passes if the model's gradients are unchanged."""
+    return None if got["gradients"] is True else "the step changed the gradients of the model's parameters."
 
 
 def none_stays(got: Answers, expected: Answers) -> str | None:
-    """A parameter without gradient is not updated."""
+    """Passes if the master of a parameter without a gradient is not updated."""
     failure = masters("after a step in which one gradient is None")(got, expected)
     if not equal(got["moved"], 0):
         moved = shorten(got["moved"])
-        return f"{moved} numbers moved of a master whose parameter has no gradient in that step; expected 0."
+        return f"the step changed {moved} numbers of a master whose parameter has no gradient; expected 0."
     return failure
 
 
@@ -429,16 +424,16 @@ EXERCISES = (
         difficulty="easy",
         proves="you can measure what a format does to your gradients before you train in it",
         hints=(
-            "Do what the sentence says: multiply, store in the dtype, and look which numbers have become 0.",
-            "Two counts over all tensors, one of the numbers that were not 0 before and one of those that are 0 "
-            "after; one division at the end. The order matters: scale first, in the gradient's own dtype.",
+            "Multiply by the scale, store in `dtype`, and count the numbers that are 0 after storing.",
+            "Keep two counts over all tensors: of the numbers that are not 0 before, and of those among them that are "
+            "0 after storing. Divide once, at the end. Multiply first, in the gradient's own dtype.",
             "nonzero = gradient[gradient != 0]; lost += int(((nonzero * scale).to(dtype) == 0).sum()); "
             "there += nonzero.numel()",
         ),
         checks=(
             Check(
                 "share_lost/fp16",
-                "counts what really becomes 0 in fp16",
+                "counts the numbers that become 0 in fp16",
                 points=2,
                 probe="one_tensor",
                 judge=all_of(
@@ -448,7 +443,7 @@ EXERCISES = (
             ),
             Check(
                 "share_lost/zeros",
-                "leaves out what was 0 before",
+                "leaves out numbers that were 0 before",
                 points=1,
                 probe="zeros_among_them",
                 judge=shares(*OF_ZEROS),
@@ -456,7 +451,7 @@ EXERCISES = (
             ),
             Check(
                 "share_lost/tensors",
-                "weighs every number the same, over all tensors that are there",
+                "weighs every number the same, over all tensors",
                 points=1,
                 probe="several_tensors",
                 judge=all_of(
@@ -481,13 +476,13 @@ EXERCISES = (
         functions=("cast_inputs",),
         minutes=20,
         difficulty="medium",
-        proves="you know what autocast does to an operation: it casts the inputs, and never a weight for good",
+        proves="you know that autocast casts the inputs of an operation, and never a stored weight",
         hints=(
-            "First write down which arguments may be cast at all: floating-point tensors, but not float64. The "
-            "policies differ only in the dtype that those get.",
+            "First find the arguments that may be cast at all: floating-point tensors, but not float64. The "
+            "policies differ only in the dtype that these tensors get.",
             'For "widest", look at all arguments before you cast the first. Two bf16 tensors stay bf16.',
             "one.to(target) if isinstance(one, Tensor) and one.is_floating_point() and one.dtype != torch.float64 else "
-            "one; .to keeps the graph, and returns the tensor itself where nothing is to be done.",
+            "one; .to keeps the graph, and returns the tensor itself if it has the dtype already.",
         ),
         checks=(
             Check(
@@ -499,7 +494,9 @@ EXERCISES = (
                     a_new_list,
                     dtypes("floats", "lower"),
                     equals_reference(
-                        "values", TOLERANCE, lambda *_: 'the values after "lower" are not those that rounding gives.'
+                        "values",
+                        TOLERANCE,
+                        lambda *_: 'the values after "lower" differ from those that rounding gives.',
                     ),
                 ),
             ),
@@ -512,27 +509,27 @@ EXERCISES = (
             ),
             Check(
                 "cast_inputs/widest",
-                'casts to the widest there is for "widest"',
+                'casts to fp32 for "widest" if any argument is fp32',
                 points=2,
                 probe="policies",
                 judge=dtypes("floats", "widest"),
             ),
             Check(
                 "cast_inputs/as-they-are",
-                "leaves what has no policy as it is",
+                'changes no argument for policy ""',
                 points=1,
                 probe="policies",
                 judge=all_of(dtypes("floats", ""), dtypes("others", ""), same_objects),
             ),
             Check(
                 "cast_inputs/others",
-                "leaves integers, masks, None, numbers and fp64 alone",
+                "does not cast integers, masks, None, numbers and fp64",
                 points=1,
                 probe="policies",
                 judge=all_of(
                     *(dtypes("others", policy) for policy in ("lower", "fp32", "widest")),
                     equals_reference(
-                        "left", 0.0, lambda *_: "the arguments themselves are changed; a cast makes a new tensor."
+                        "left", 0.0, lambda *_: "the call changed its arguments; a cast makes a new tensor."
                     ),
                 ),
                 requires=("cast_inputs/lower", "cast_inputs/fp32", "cast_inputs/widest"),
@@ -560,11 +557,11 @@ EXERCISES = (
         functions=("update_scale",),
         minutes=15,
         difficulty="medium",
-        proves="you know how a loss scale finds the largest power of two that the gradients bear",
+        proves="you know how a loss scale finds the largest power of two without overflow",
         hints=(
             "Three cases: an overflow, the good step that completes an interval, any other good step.",
-            "The step at hand counts too, as a good step or as an overflow. Good steps are counted in a row; overflows "
-            "since the scale last grew, whatever good steps come between them.",
+            "The current step counts too, as a good step or as an overflow. Good steps are counted in a row. "
+            "Overflows are counted since the scale last grew, with good steps between them.",
             "if not finite: overflows += 1; halve if overflows >= hysteresis; good_steps becomes 0. If good_steps + 1 "
             "== growth_interval: double, and both counts become 0. Otherwise only good_steps changes.",
         ),
@@ -585,7 +582,7 @@ EXERCISES = (
             ),
             Check(
                 "update_scale/counts-anew",
-                "counts good steps in a row, anew after each change",
+                "counts good steps in a row, from 0 after each change",
                 points=1,
                 probe="both",
                 judge=all_of(three_values, history("counts"), history("scales")),
@@ -593,7 +590,7 @@ EXERCISES = (
             ),
             Check(
                 "update_scale/hysteresis",
-                "bears overflows until `hysteresis` of them have come since the last growth",
+                "halves the scale from overflow number `hysteresis` since the last growth on",
                 points=2,
                 probe="tolerant",
                 judge=all_of(three_values, history("scales"), history("counts"), history("overflows")),
@@ -601,7 +598,7 @@ EXERCISES = (
             ),
             Check(
                 "update_scale/default",
-                "waits 2000 good steps by default, and halves at the first overflow",
+                "by default, grows after 2000 good steps and halves at the first overflow",
                 points=1,
                 probe="by_default",
                 judge=all_of(same_length("scales"), defaults),
@@ -614,10 +611,10 @@ EXERCISES = (
         functions=("unscale",),
         minutes=15,
         difficulty="medium",
-        proves="nothing downstream of you sees a scaled gradient, and no inf or nan gets past you",
+        proves="you can remove the loss scale from all gradients and find every inf and nan in them",
         hints=(
-            "One loop over the parameters does both jobs. What about a parameter whose gradient is None, and one that "
-            "comes a second time?",
+            "One loop over the parameters can divide and test. What must happen with a parameter whose gradient is "
+            "None, and with one that occurs a second time?",
             "enumerate gives the positions. isfinite is False for inf, -inf and nan. A bad gradient goes into the "
             "list; it does not end the loop. id(parameter) tells whether a parameter has been divided already.",
             "For each position and parameter with a gradient: parameter.grad.div_(scale), unless id(parameter) is in a "
@@ -633,7 +630,7 @@ EXERCISES = (
             ),
             Check(
                 "unscale/in-place",
-                "divides the gradients that are there, in place",
+                "divides the existing gradients, in place",
                 points=1,
                 probe="divided",
                 judge=in_place,
@@ -641,14 +638,14 @@ EXERCISES = (
             ),
             Check(
                 "unscale/finite",
-                "finds inf, -inf and nan, and says where they are",
+                "finds inf, -inf and nan, and returns their positions",
                 points=2,
                 probe="bad_numbers",
                 judge=all_of(same_length("not_finite"), positions_found),
             ),
             Check(
                 "unscale/large",
-                "does not take large numbers for infinite ones",
+                "does not report large finite numbers",
                 points=1,
                 probe="large_numbers",
                 judge=all_of(same_length("not_finite"), positions_found),
@@ -676,13 +673,13 @@ EXERCISES = (
         functions=("scaled_step",),
         minutes=20,
         difficulty="medium",
-        proves="you can put autocast, scale, accumulation, clipping and skipping in the one order that works",
+        proves="you can combine autocast, scale, accumulation, clipping and skipping in the right order",
         hints=(
-            "backward adds to p.grad. Which of the lines of Lab 02's step run once for each micro-batch, and which run "
-            "once for all of them? Only gradients that carry the same factor may be added.",
+            "backward adds to p.grad. Which lines of Lab 02's step run once for each micro-batch, and which run once "
+            "for all of them? Gradients may be added only if all of them are multiplied by the same scale.",
             "Once before: clear. For each micro-batch: forward and loss under autocast; outside it, backward on the "
-            "loss times scale / number of micro-batches. Once after: your unscale, and if it found nothing, clip and "
-            "update.",
+            "loss times scale / number of micro-batches. Once after: your unscale; if it returns an empty list, clip "
+            "and update.",
             'with torch.autocast("cpu", dtype=low): the loss; then (loss * scale / len(micro_batches)).backward(); '
             "after the loop updated = not unscale(model.parameters(), scale); if updated: clip and step; return the "
             "mean of the losses, updated.",
@@ -696,27 +693,29 @@ EXERCISES = (
                 judge=all_of(
                     a_loss_and_a_bool,
                     number_equals("loss", "the mean loss of all micro-batches"),
-                    equals_reference("updated", 0, lambda *_: "it returns updated=False after a good step."),
+                    equals_reference(
+                        "updated", 0, lambda *_: "the step returns updated=False after an update with finite gradients."
+                    ),
                     caller_keeps_tokens,
                 ),
             ),
             Check(
                 "scaled_step/update",
-                "moves the weights along the true gradient of the mean loss, at every step",
+                "updates the weights with the unscaled gradient of the mean loss, at every step",
                 points=2,
                 probe="several_steps",
                 judge=same_weights("after three steps with momentum, each with another scale"),
             ),
             Check(
                 "scaled_step/scaled",
-                "runs backward on the scaled loss of one micro-batch after the other",
+                "runs backward on the scaled loss of each micro-batch in turn",
                 points=1,
                 probe="start_of_backward",
                 judge=all_of(backward_is_scaled, in_order),
             ),
             Check(
                 "scaled_step/clip",
-                "limits the norm of the true gradient",
+                "clips the norm of the unscaled gradient",
                 points=1,
                 probe="clipped",
                 judge=norm_seen,
@@ -743,7 +742,7 @@ EXERCISES = (
             ),
             Check(
                 "scaled_step/stale",
-                "is not misled by gradients that were there before, not even infinite ones",
+                "ignores gradients that were there before, even infinite ones",
                 points=1,
                 probe="after_others",
                 judge=old_gradients_do_not_count,
@@ -751,7 +750,7 @@ EXERCISES = (
             ),
             Check(
                 "scaled_step/mode",
-                "runs the model in the mode that it is in, and leaves it there",
+                "runs the model in its mode, and leaves it in that mode",
                 points=1,
                 probe="in_both_modes",
                 judge=all_of(
@@ -775,13 +774,13 @@ EXERCISES = (
         functions=("make_masters", "master_step"),
         minutes=20,
         difficulty="medium",
-        proves="you know why a 16-bit weight needs a 32-bit master, and who copies what to whom",
+        proves="you know why a 16-bit weight needs a 32-bit master, and in which order to copy gradients and weights",
         hints=(
-            "Gradients go down to the masters, the optimizer moves those, and the weights are rounded copies of them. "
-            "Nothing ever goes from the weights to the masters again.",
-            "float() of an fp32 tensor is that tensor, not a copy. master.grad wants the master's dtype, and None "
-            "where the parameter's is None.",
-            "nn.Parameter(p.detach().clone().float()) makes one; master.grad = None if p.grad is None else "
+            "Copy the gradients to the masters, let the optimizer update the masters, and round the masters into the "
+            "weights. After make_masters, never copy weights into masters.",
+            "float() of an fp32 tensor is that tensor, not a copy. master.grad needs the master's dtype, and is None "
+            "where the parameter's gradient is None.",
+            "nn.Parameter(p.detach().clone().float()) makes a master; master.grad = None if p.grad is None else "
             "p.grad.float(); optimizer.step(); then, under torch.no_grad(), p.copy_(master) for each.",
         ),
         checks=(
@@ -790,11 +789,11 @@ EXERCISES = (
                 "makes fp32 copies with memory of their own",
                 points=2,
                 probe="copies",
-                judge=all_of(fp32_copies, masters("as they are made")),
+                judge=all_of(fp32_copies, masters("after make_masters")),
             ),
             Check(
                 "master_weights/step",
-                "moves the masters, and rounds them into the weights",
+                "updates the masters, and rounds them into the weights",
                 points=2,
                 probe="one_master_step",
                 judge=all_of(masters("after one step"), same_weights("after one step")),
@@ -809,7 +808,7 @@ EXERCISES = (
             ),
             Check(
                 "master_weights/none",
-                "updates nothing that has no gradient",
+                "does not update a master whose parameter has no gradient",
                 points=1,
                 probe="some_without_gradient",
                 judge=none_stays,
@@ -817,7 +816,7 @@ EXERCISES = (
             ),
             Check(
                 "master_weights/model",
-                "leaves the model's parameters the tensors that they were, with their gradients",
+                "keeps the model's parameters in the same tensors, with their gradients",
                 points=1,
                 probe="one_master_step",
                 judge=all_of(the_same_tensors, gradients_stay),

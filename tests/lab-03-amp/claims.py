@@ -231,12 +231,12 @@ def clipped_while_scaled() -> Mapping[str, float]:
 
 
 @claim(
-    "lab-03-clip-does-not-mend-inf",
+    "lab-03-clip-leaves-inf",
     "With one inf among 2,000 gradients clip_grad_norm_ makes nan of it and 0 of all others.",
     expected={"nan": 1, "zero": 1999},
     unit="of 2,000",
 )
-def clip_does_not_mend_inf() -> Mapping[str, float]:
+def clip_leaves_inf() -> Mapping[str, float]:
     """Clips two parameters' random gradients after setting one number to inf: the norm is inf, and x / inf is 0."""
     parameters = [nn.Parameter(torch.zeros(1000)) for _ in range(2)]
     for parameter in parameters:

@@ -26,9 +26,9 @@ def scale_search(gradients: list[float], growth_interval: int) -> tuple[list[flo
 
 @figure(
     "lab-03-scale-search",
-    caption="The search for the scale, by the starter's scaler with a growth interval of 5. The largest gradient is "
-    "made up: it halves twice, then grows eightfold for six steps. After 5 good steps the scale doubles. Where it "
-    "exceeds the largest safe scale, gradients overflow, the step is skipped, and the scale is halved.",
+    caption="The starter's scaler searches for the scale. The gradients are made up: the largest halves twice, then "
+    "grows eightfold for six steps. After 5 good steps the scale doubles. Where it exceeds the largest safe scale, a "
+    "gradient overflows, the step is skipped, and the scale is halved.",
     description="A staircase of the scale over 60 steps on a logarithmic axis, and above it a line of the largest safe "
     "scale. The scale rises to the line, crosses it by one doubling, and is halved at once; when the line drops, four "
     "halvings follow. Crosses mark the skipped steps.",
@@ -55,7 +55,7 @@ def scale_search_over_steps() -> Figure:
     "lab-03-first-run",
     caption="The first run's numbers. Left, how far the first batch's gradient is from fp32's, "
     "[0.0044 of its length](claim:lab-03-off-by-eps) in bf16; the lines mark half an eps, the largest rounding of one "
-    "number. Right, what the first step keeps for backward: [15.98 instead of 25.14 MiB](claim:lab-03-activations).",
+    "number. Right, the activations of the first step: [15.98 instead of 25.14 MiB](claim:lab-03-activations).",
     description="Left, three bars: bf16 is off by 4.4 thousandths of the gradient's length, fp16 by 0.76, fp16 with a "
     "scale by 0.55; short lines mark half an eps of each format, 3.9 and 0.49 thousandths. Right, two bars of "
     "activations: 25.1 MiB in fp32 and 16.0 MiB in bf16, of which 1.5 MiB are copies of weights.",
@@ -86,8 +86,8 @@ def first_run() -> Figure:
 
 @figure(
     "lab-03-break-it",
-    caption="Two recorded fp16 runs of 120 steps that differ in one line. Clipped before it is unscaled, the gradient "
-    "of a model of 106,816 parameters still trains it, only more slowly: no error, and a loss that falls.",
+    caption="Two recorded fp16 runs of 120 steps that differ in one line. If the gradient is clipped before it is "
+    "unscaled, the model of 106,816 parameters trains without an error, only more slowly.",
     description="Training loss as lines and validation loss as diamonds over 120 steps. Both runs begin at 4.58. The "
     "run that unscales first ends at a validation loss of 2.87, the run that clips first at 3.04.",
 )

@@ -151,6 +151,11 @@ def names(arguments: list[Any]) -> str:
     return ", ".join(map(what, arguments))
 
 
+def copied(value: Any) -> Any:
+    """Returns a copy of a tensor, and any other value itself."""
+    return value.clone() if is_tensor(value) else value
+
+
 def mixtures(seed: int) -> list[list[Tensor]]:
     """Returns lists of one to four fp32, bf16 and fp16 tensors of random shapes, every pair of dtypes among them."""
     draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
@@ -181,9 +186,12 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
         ],
     }
     observed: dict[str, Any] = {"type": "list", "kept": [], "new": []}
+    given: list[Any] = []  # copies for each call, so that a changed argument shows in `left` only
     for policy in ("lower", "fp32", "widest", ""):
         for kind, cases in lists.items():
-            asked = [([*case], low) for case in cases for low in ([LOW[0]] if policy == "" else LOW)]
+            lows = [LOW[0]] if policy == "" else LOW
+            asked = [([copied(value) for value in case], low) for case in cases for low in lows]
+            given += [value for args, _ in asked for value in args if kind == "floats"]
             observed[f"asked {kind} {policy}"] = [f"{names(args)} with low={bits(low)}" for args, low in asked]
             returned = [learner.cast_inputs(policy, args, low) for args, low in asked]
             types = {type_name(cast) for cast in returned} - {"list"}
@@ -197,7 +205,7 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
     in_a_tuple = {type_name(learner.cast_inputs(policy, arguments, LOW[0])) for policy in ("lower", "fp32", "")}
     observed["type"] = min(in_a_tuple - {"list"}, default=observed["type"])
     observed["values"] = flat([value for low in LOW for value in learner.cast_inputs("lower", arguments, low)])
-    observed["left"] = flat([*arguments, *(tensor for case in lists["floats"] for tensor in case)])
+    observed["left"] = flat([*arguments, *given])
     cast = learner.cast_inputs("", arguments, LOW[0])
     observed["same"] = [value is argument for value, argument in zip(cast, arguments, strict=True)]
     return observed

@@ -27,7 +27,7 @@ from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
-A_FLOAT = is_of_type("float", "the loss, a Python float,", ": loss.item() makes one")
+A_FLOAT = is_of_type("float", "the loss, a Python float,", ": loss.item() returns one")
 OF_STEPS = ("", " where the rows cancel", " with one sequence per row")
 IN_FP32 = 1e-3  # the estimates are differences of squared lengths
 FAR_CLIPPED = 1e-5  # torch's own clipping divides by norm + 1e-6
@@ -36,21 +36,21 @@ IN_SUMS = 1e-5  # sums in fp32; sums in bf16 are off by 1e-3 and more
 
 
 def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
-    """The gradients are the reference's; says so where all of them are too large by one factor."""
+    """Passes if the gradients are the reference's; the failure recognizes one factor common to all."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         mine, wanted = got["gradients"], expected["gradients"]
         if equal(mine, wanted, tolerance):
             return None
         if not _numbers_like(mine, wanted):
-            return f"{when}, there are not {wanted.size} gradients."
+            return f"{when}, the gradients are not {wanted.size} numbers."
         missing, asked = int(np.isnan(mine).sum()), int(np.isnan(wanted).sum())
         if missing == len(mine):
-            return f"{when}, there is no gradient, or all of it is nan."
+            return f"{when}, no weight has a gradient, or all gradients are nan."
         if missing > asked:
-            return f"{when}, {missing} of {len(mine)} weights have no gradient, or nan for one; expected {asked}."
+            return f"{when}, {missing} of {len(mine)} weights have no gradient or nan; expected {asked}."
         if missing < asked:
-            return f"{when}, {asked - missing} weights have a gradient that should have none: p.grad stays None."
+            return f"{when}, {asked - missing} weights have a gradient where None was expected in p.grad."
         there = np.abs(np.nan_to_num(wanted)) > 1e-9
         factors = mine[there] / wanted[there]
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
@@ -64,7 +64,7 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
 
 
 def same_loss(got: Answers, expected: Answers) -> str | None:
-    """The loss is the reference's; says so where it is too large or too small by the number of something."""
+    """Passes if the loss is the reference's; the failure recognizes the factors that the probe names."""
     mine, wanted = got.get("loss"), expected["loss"]
     if equal(mine, wanted, TOLERANCE):
         return None
@@ -76,9 +76,9 @@ def _number_named(factor: float, expected: Answers) -> str:
     """Returns a sentence on the number that `factor` is, or is 1 divided by, of those that the probe names, or ''."""
     for name, number in zip(expected.get("names", []), expected.get("numbers", []), strict=True):
         if number > 1 and equal(factor, float(number), 1e-6):
-            return f" That is {number} times as much, and {number} is the number of {name}."
+            return f" That is {number} times the expected number, and {number} is the number of {name}."
         if number > 1 and equal(factor * number, 1.0, 1e-6):
-            return f" That is 1/{number} of it, and {number} is the number of {name}."
+            return f" That is 1/{number} of the expected number, and {number} is the number of {name}."
     return ""
 
 
@@ -87,10 +87,10 @@ def _numbers_like(mine: object, wanted: np.ndarray) -> bool:
 
 
 def loss_and_sums(got: Answers, expected: Answers) -> str | None:
-    """A float and a list came back; tensors without a graph, in the right dtypes, and no p.grad."""
+    """Passes if a float and a list of tensors came back, with right dtypes and no graph, and every p.grad is None."""
     if not equal(got["type"], expected["type"]):
         found = shorten(got["type"])
-        return f"what came back is of type {found}; (loss, gradients), a Python float and a list, was expected."
+        return f"the return value is of type {found}; expected (loss, gradients), a Python float and a list."
     for place, (mine, wanted) in enumerate(zip(_list(got["kinds"]), expected["kinds"], strict=False)):
         if not equal(mine, wanted):
             none = " (NoneType: no gradient)" if "NoneType" in (str(mine), wanted) else ""
@@ -98,14 +98,14 @@ def loss_and_sums(got: Answers, expected: Answers) -> str | None:
     if not equal(got["kinds"], expected["kinds"]):
         return f"there are {len(_list(got['kinds']))} items in the list; expected {len(expected['kinds'])}."
     if not equal(got["graphs"], 0):
-        return f"{shorten(got['graphs'])} of the tensors in the list have a graph; sums need none."
+        return f"{shorten(got['graphs'])} of the tensors in the list have a graph; expected none."
     if not equal(got["left"], 0):
-        return f"{shorten(got['left'])} parameters still have a p.grad afterwards; expected None in all."
+        return f"{shorten(got['left'])} parameters still have a p.grad after the call; expected None in all."
     return None
 
 
 def sums_keep_digits(got: Answers, expected: Answers) -> str | None:
-    """The gradients of a bf16 model are added up in fp32."""
+    """Passes if the gradients of a bf16 model are added up in fp32."""
     mine, wanted = got["gradients"], expected["gradients"]
     if equal(mine, wanted, IN_SUMS):
         return None
@@ -121,21 +121,21 @@ def sums_keep_digits(got: Answers, expected: Answers) -> str | None:
 
 
 def caller_keeps_tokens(got: Answers, expected: Answers) -> str | None:
-    """The tokens and targets are as they were."""
-    return None if equal(got["tokens"], expected["tokens"]) else "the tokens or targets are changed after it."
+    """Passes if the tokens and targets are unchanged."""
+    return None if equal(got["tokens"], expected["tokens"]) else "the call changed the tokens or targets."
 
 
 def nothing_moved(got: Answers, expected: Answers) -> str | None:
-    """No weight was changed."""
+    """Passes if no weight was changed."""
     moved = got["moved"]
-    return None if equal(moved, 0) else f"{shorten(moved)} weights were changed; only gradients should be."
+    return None if equal(moved, 0) else f"the call changed {shorten(moved)} weights; expected 0."
 
 
 def one_at_a_time(got: Answers, expected: Answers) -> str | None:
-    """Autograd never held the activations of more than one micro-batch, and of each once."""
+    """Passes if autograd held the activations of one micro-batch at a time, and of each once."""
     held, backwards = got["held"], got["backwards"]
     if not isinstance(held, list) or not all(type(one) is float and 0 <= one < 1e6 for one in held):
-        return "what autograd held at the end of each forward pass could not be measured."
+        return "the activations that autograd held at the end of each forward pass could not be measured."
     if not held:
         return "the model was never called."
     if type(backwards) is not int or backwards < 1:
@@ -144,7 +144,7 @@ def one_at_a_time(got: Answers, expected: Answers) -> str | None:
         most = f"the activations of {max(held):.0f} micro-batches at the end of forward pass {np.argmax(held) + 1}"
         return f"autograd holds {most}; expected 1{'.' if held[0] > 1.5 else ': run backward after each.'}"
     if backwards < expected["backwards"]:
-        return f"backward ran {backwards} times; expected {expected['backwards']}, once a micro-batch."
+        return f"backward ran {backwards} times; expected {expected['backwards']}, once per micro-batch."
     if backwards != len(held):
         return f"the model was called {len(held)} times, and backward ran {shorten(backwards)} times; expected as many."
     if abs(sum(held) - sum(expected["held"])) > 0.5:
@@ -153,7 +153,7 @@ def one_at_a_time(got: Answers, expected: Answers) -> str | None:
 
 
 def reads_no_further(got: Answers, expected: Answers) -> str | None:
-    """At each update, no more than one micro-batch beyond the group was read."""
+    """Passes if at each update at most one micro-batch beyond the group had been read."""
     if not _list(got["taken"]):
         return "there was no update."
     for update, (mine, wanted) in enumerate(zip(got["taken"], expected["taken"], strict=False)):
@@ -164,7 +164,7 @@ def reads_no_further(got: Answers, expected: Answers) -> str | None:
 
 
 def reads_one_by_one(got: Answers, expected: Answers) -> str | None:
-    """At the end of each forward pass, no more than one micro-batch beyond it was read."""
+    """Passes if at the end of each forward pass at most one micro-batch beyond it had been read."""
     for place, (mine, wanted) in enumerate(zip(_list(got["read"]), expected["read"], strict=False)):
         if type(mine) is not int or not wanted <= mine <= wanted + 1:
             return f"at forward pass {place + 1}, {shorten(mine)} micro-batches had been read; expected {wanted}."
@@ -173,7 +173,7 @@ def reads_one_by_one(got: Answers, expected: Answers) -> str | None:
 
 
 def passes_in_turn(got: Answers, expected: Answers) -> str | None:
-    """At the first update, one pass was asked for."""
+    """Passes if one pass had been taken at the first update."""
     if equal(got["started"], expected["started"]):
         return None
     count = shorten(got["started"][0]) if _list(got["started"]) else "no"
@@ -181,15 +181,14 @@ def passes_in_turn(got: Answers, expected: Answers) -> str | None:
 
 
 def _modes_are_kept(got: Answers, expected: Answers) -> str | None:
-    """The model is left in the mode it was found in."""
+    """Passes if the model has the same mode after the call as before."""
     names = {True: "training", False: "evaluation"}
     for found, left in zip((True, False), got["left"], strict=True):
         odd = sum(one is not found for one in left)
         if left[0] is not found:
-            return f"a model found in {names[found]} mode was left in {names[not found]} mode."
+            return f"a model in {names[found]} mode was in {names[not found]} mode after the call."
         if odd:
-            parts = f"{odd} of its modules were left in {names[not found]} mode"
-            return f"a model was found in {names[found]} mode, and {parts}."
+            return f"{odd} modules of a model in {names[found]} mode were in {names[not found]} mode after the call."
     return None
 
 
@@ -197,33 +196,33 @@ modes_are_kept = all_of(has_reference_form("left"), _modes_are_kept)
 
 
 def in_order(got: Answers, expected: Answers) -> str | None:
-    """The sequences went through the model as they come, in micro-batches of the right size, each once."""
+    """Passes if each sequence went through the model once, in order, in micro-batches of the right size."""
     wanted = expected["passed"]
     mine = [one if isinstance(one, list) else [] for one in _list(got["passed"])]
     for place, (one, other) in enumerate(zip(mine, wanted, strict=False)):
         if len(one) != len(other):
             return f"forward pass {place + 1} got {len(one)} sequences; expected {len(other)}."
         if not equal(one, other):
-            return f"forward pass {place + 1} got other sequences than expected: they go through first to last."
+            return f"forward pass {place + 1} got other sequences than expected; keep their order."
     return None if len(mine) == len(wanted) else f"there were {len(mine)} forward passes; expected {len(wanted)}."
 
 
 def updates_come_after(got: Answers, expected: Answers) -> str | None:
-    """optimizer.step() was called after the right micro-batches."""
+    """Passes if optimizer.step() was called after the right micro-batches."""
     if equal(got["after"], expected["after"]):
         return None
     return f"with k = {expected['k']}, {_places(got['after'], expected['after'])}"
 
 
 def leftovers_too(got: Answers, expected: Answers) -> str | None:
-    """The same for several lengths of the data."""
+    """Passes if updates and losses are right for several lengths of the data."""
     cases = [f"{count} micro-batches with k = {k}" for count, k in zip(expected["counts"], expected["ks"], strict=True)]
     for case, mine, wanted in zip(cases, got["after"], expected["after"], strict=True):
         if not equal(mine, wanted):
-            return f"of {case}, {_places(mine, wanted)}"
+            return f"for {case}, {_places(mine, wanted)}"
     for case, kind in zip(cases, got["types"], strict=True):
         if not equal(kind, "list of float"):
-            return f"of {case}, what came back is a {shorten(kind)}; a list of Python floats was expected."
+            return f"for {case}, the return value is a {shorten(kind)}; expected a list of Python floats."
     for case, mine, wanted in zip(cases, got["losses"], expected["losses"], strict=True):
         if not equal(mine, wanted, TOLERANCE):
             return f"the losses of {case}: {_lists(mine, wanted)}"
@@ -242,14 +241,14 @@ def _places(mine: Any, wanted: list[int]) -> str:
 
 
 def a_list(got: Answers, expected: Answers) -> str | None:
-    """What came back is a list of Python floats."""
+    """Passes if the return value is a list of Python floats."""
     if not equal(got["type"], "list of float"):
-        return f"what came back is a {shorten(got['type'])}; a list of Python floats was expected."
+        return f"the return value is a {shorten(got['type'])}; expected a list of Python floats."
     return None
 
 
 def same_list(name: str, what: str, tolerance: float = TOLERANCE) -> Judge:
-    """The list `name` is the reference's: in length, then number by number."""
+    """Passes if the list `name` is the reference's: in length, then number by number."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if equal(got[name], expected[name], tolerance):
@@ -261,7 +260,7 @@ def same_list(name: str, what: str, tolerance: float = TOLERANCE) -> Judge:
 
 def _lists(mine: Any, wanted: list[float], tolerance: float = TOLERANCE) -> str:
     if not isinstance(mine, list):
-        return "no list of numbers came back."
+        return "the answer is not a list of numbers."
     if len(mine) != len(wanted):
         return f"there are {len(mine)}; expected {len(wanted)}."
     place = next(place for place, (a, b) in enumerate(zip(mine, wanted, strict=True)) if not equal(a, b, tolerance))
@@ -270,12 +269,12 @@ def _lists(mine: Any, wanted: list[float], tolerance: float = TOLERANCE) -> str:
 
 
 def is_clipped(got: Answers, expected: Answers) -> str | None:
-    """The gradients are the reference's, up to the small number that torch's own clipping adds."""
+    """Passes if the gradients are the reference's, up to the small number that torch's own clipping adds."""
     in_a_list = equal(got.get("in a list"), expected.get("in a list"), FAR_CLIPPED)
     if equal(got["gradients"], expected["gradients"], FAR_CLIPPED):
         return None if in_a_list else "with the parameters in a list, the gradients differ from those of a generator."
     if not _numbers_like(got["gradients"], expected["gradients"]):
-        return f"there are not {expected['gradients'].size} gradients after it."
+        return f"after clipping, the gradients are not {expected['gradients'].size} numbers."
     limit = f"clipped to {expected['max_norm']:.3f}"
     if in_a_list and "in a list" in expected:
         limit = f"with the parameters in a generator (in a list it is right), {limit}"
@@ -283,47 +282,50 @@ def is_clipped(got: Answers, expected: Answers) -> str | None:
     cosine = float(mine @ wanted / max(np.linalg.norm(mine) * np.linalg.norm(wanted), 1e-300))
     missing, asked = (int(np.isnan(each["gradients"]).sum()) for each in (got, expected))
     if missing < asked:
-        return f"a parameter without a gradient has one of {asked - missing} numbers after it: p.grad stays None."
+        count = asked - missing
+        return f"a parameter without a gradient has one of {count} numbers after clipping; expected None in p.grad."
     if missing > asked:
-        return f"{missing - asked} numbers of the gradient are nan after it."
-    length = f"the gradient is {np.linalg.norm(mine):.4f} long; expected {np.linalg.norm(wanted):.4f}"
+        return f"{missing - asked} numbers of the gradient are nan after clipping."
+    length = f"the gradient has the norm {np.linalg.norm(mine):.4f}; expected {np.linalg.norm(wanted):.4f}"
     turned = (
-        "" if cosine > 1 - 1e-6 else f", and it has turned by {np.degrees(np.arccos(min(1.0, cosine))):.0f} degrees"
+        ""
+        if cosine > 1 - 1e-6
+        else f", and its direction has changed by {np.degrees(np.arccos(min(1.0, cosine))):.0f} degrees"
     )
     return f"{limit}, {length}{turned}."
 
 
 def in_place(got: Answers, expected: Answers) -> str | None:
-    """The same tensors are still in p.grad, and no weight moved."""
+    """Passes if p.grad holds the same tensors, and no weight changed."""
     return (
         nothing_moved(got, expected) or None
         if got["in place"] is True
-        else "p.grad is another tensor than before: change it in place."
+        else "p.grad is another tensor than before; change it in place."
     )
 
 
 def norms_of_updates(got: Answers, expected: Answers) -> str | None:
-    """Both norms are floats, and the reference's."""
+    """Passes if both norms are floats, and the reference's."""
     for kind in got["types"]:
         if kind != "float":
-            return f"what came back is of type {shorten(kind)}; the norm, a Python float, was expected."
+            return f"the return value is of type {shorten(kind)}; expected the norm, a Python float."
     below, above = (f"with max_norm {limit:.4g}" for limit in expected["limits"])
     cases = (below, above, f"{above} and the micro-batches in a list")
     for case, mine, wanted in zip(cases, got["norms"], expected["norms"], strict=True):
         if not equal(mine, wanted, TOLERANCE):
             of = f" of {expected['count']} micro-batches"
-            return f"{case}, the norm that came back {mismatch_text(mine, wanted)}{_times(mine, wanted)}{of}."
+            return f"{case}, the returned norm {mismatch_text(mine, wanted)}{_times(mine, wanted)}{of}."
     return None
 
 
 def _times(mine: Any, wanted: float) -> str:
-    """Returns how many times the expected number it is, as ' It is 3 times the expected one', or ''."""
+    """Returns the ratio to the expected number, as ' That is 3 times the expected number'."""
     is_number = type(mine) in (int, float) and wanted and abs(mine) < 1e100
-    return f" It is {mine / wanted + 0.0:.4g} times the expected one" if is_number else " It is another one"
+    return f" That is {mine / wanted + 0.0:.4g} times the expected number" if is_number else " That is another norm"
 
 
 def one_step(got: Answers, expected: Answers) -> str | None:
-    """optimizer.step() was called once."""
+    """Passes if optimizer.step() was called once."""
     if equal(got["steps"], expected["steps"]):
         return None
     steps = " and ".join(shorten(one, 20) for one in _list(got["steps"])[:2])
@@ -331,9 +333,9 @@ def one_step(got: Answers, expected: Answers) -> str | None:
 
 
 def weights_of_updates(got: Answers, expected: Answers) -> str | None:
-    """Both models' weights are the reference's."""
+    """Passes if both models' weights are the reference's."""
     if not _numbers_like(got["weights"], expected["weights"]):
-        return f"after the updates there are not {expected['weights'].size // 2} weights."
+        return f"after an update, the model does not have {expected['weights'].size // 2} weights."
     for number, limit in enumerate(expected["limits"]):
         mine, wanted = (np.split(each["weights"], 2)[number] for each in (got, expected))
         if not equal(mine, wanted, 1e-7):  # torch's own clipping differs by 1e-6 of a step of 0.005
@@ -342,7 +344,7 @@ def weights_of_updates(got: Answers, expected: Answers) -> str | None:
             lengths = float(np.linalg.norm(update)), float(np.linalg.norm(right))
             cosine = float(update @ right) / max(lengths[0] * lengths[1], 1e-300)
             turned = (
-                f" and turned by {np.degrees(np.arccos(max(-1.0, cosine))):.0f} degrees" if cosine < 1 - 1e-6 else ""
+                f" and rotated by {np.degrees(np.arccos(max(-1.0, cosine))):.0f} degrees" if cosine < 1 - 1e-6 else ""
             )
             times = f"{lengths[0] / lengths[1]:.4g} times as long as expected{turned}"
             return f"with max_norm {limit:.4g} and {expected['count']} micro-batches, the update is {times}."
@@ -350,49 +352,51 @@ def weights_of_updates(got: Answers, expected: Answers) -> str | None:
 
 
 def near_limits(got: Answers, expected: Answers) -> str | None:
-    """Short gradients stay as they are, a gradient just above the limit is shortened, and the norms are right."""
+    """Passes if short gradients stay unchanged, one just above the limit is shortened, and the norms are right."""
     every = zip(expected["asked"], got["types"], got["norms"], got["lengths"], expected["lengths"], strict=True)
     for asked, kind, norm, length, wanted in every:
-        case = f"of a gradient {asked:.4f} long, with max_norm {expected['limit']:.4f}"
+        case = f"of a gradient with norm {asked:.4f}, with max_norm {expected['limit']:.4f}"
         if not equal(norm, asked, TOLERANCE):
-            return f"the norm that comes back {case}, {mismatch_text(norm, asked)}"
+            return f"the returned norm {case}, {mismatch_text(norm, asked)}"
         if not equal(kind, "float"):
-            return f"the norm that comes back {case}, is of type {shorten(kind)}; a Python float was expected."
+            return f"the returned norm {case}, is of type {shorten(kind)}; expected a Python float."
         if not equal(length, wanted, FAR_CLIPPED):
-            return f"the length after clipping {case}, {mismatch_text(length, wanted)}"
+            return f"the norm after clipping {case}, {mismatch_text(length, wanted)}"
     if not equal(got["short"], expected["short"], EXACT):
-        return "numbers of a gradient below the limit are changed; it stays as it is."
+        return "the call changed a gradient below the limit; expected no change."
     same = equal(got["gradients"], expected["gradients"], FAR_CLIPPED)
     return None if same else "after clipping, numbers of the gradients differ from those expected."
 
 
 def norm_of_all(got: Answers, expected: Answers) -> str | None:
-    """The norm is the reference's; says where a difference is that of fp32."""
+    """Passes if the norm is the reference's; the failure recognizes a difference of the size of fp32 rounding."""
     mine, wanted = got["norm"], expected["norm"]
     if equal(mine, wanted, TOLERANCE):
         return None
     small = equal(mine, wanted, FAR_CLIPPED)
-    cause = " Squares of fp64 gradients added in fp32, or a small number added to the norm, differ by so much."
+    cause = (
+        " A difference this small comes from adding squares of fp64 gradients in fp32, or a small number to the norm."
+    )
     return f"the norm of all gradients together {mismatch_text(mine, wanted)}{cause if small else ''}"
 
 
 def norms_without_some(got: Answers, expected: Answers) -> str | None:
-    """Norms where some or all gradients are missing."""
+    """Passes if the norm is right where some or all gradients are None."""
     for case, kind, mine, wanted in zip(
         ("some parameters", "every parameter"), got["types"], got["norms"], expected["norms"], strict=True
     ):
         if not equal(mine, wanted, TOLERANCE):
             return f"with {case} without a gradient, the norm {mismatch_text(mine, wanted)}"
         if not equal(kind, "float"):
-            return f"with {case} without a gradient, a {shorten(kind)} comes back; a Python float was expected."
+            return f"with {case} without a gradient, the return value is a {shorten(kind)}; expected a Python float."
     return None
 
 
 def formats_kept(got: Answers, expected: Answers) -> str | None:
-    """Gradients keep their dtypes, and are clipped by a norm from exact squares."""
+    """Passes if gradients keep their dtypes, and are clipped by a norm from exact squares."""
     for mine, wanted in zip(got["dtypes"], expected["dtypes"], strict=True):
         if not equal(mine, wanted):
-            return f"the dtype of a {wanted} gradient is {shorten(mine)} afterwards."
+            return f"the dtype of a {wanted} gradient is {shorten(mine)} after clipping."
     if not equal(got["norm"], expected["norm"], FAR_CLIPPED):
         both = mismatch_text(got["norm"], expected["norm"])
         return f"the norm of fp16, bf16, fp32 and fp64 gradients of about 300 {both}"
@@ -402,7 +406,7 @@ def formats_kept(got: Answers, expected: Answers) -> str | None:
 
 
 def each_count(got: Answers, expected: Answers) -> str | None:
-    """Every number of updates is right, and an int."""
+    """Passes if every number of updates is right, and an int."""
     every = zip(expected["cases"], got["types"], got["counts"], expected["counts"], strict=True)
     for case, kind, mine, wanted in every:
         micro_batches, k, epochs = case
@@ -415,18 +419,20 @@ def each_count(got: Answers, expected: Answers) -> str | None:
 
 
 def two_floats(got: Answers, expected: Answers) -> str | None:
-    """Two Python floats came back, and the gradients are what they were."""
+    """Passes if two Python floats came back, and the gradients are unchanged."""
     if not equal(got["types"], expected["types"]):
         found = shorten(", ".join(map(str, _list(got["types"])[:2])))
-        return f"({found}) came back; a tuple of two Python floats was expected: the estimates of |G|^2 and of tr(S)."
+        return f"the types of the return value are ({found}); expected two Python floats, for |G|^2 and tr(S)."
     changed = got["changed"]
     return (
-        None if equal(changed, 0) else f"{shorten(changed)} numbers of `gradients` were changed; they are the caller's."
+        None
+        if equal(changed, 0)
+        else f"the call changed {shorten(changed)} numbers of `gradients`; they belong to the caller."
     )
 
 
 def estimates_equal(name: str, estimated: str) -> Judge:
-    """Each estimate is the reference's; the failure names the sizes, of which one is often the factor."""
+    """Passes if each estimate is the reference's; the failure names the sizes, of which one is often the factor."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         every = zip(OF_STEPS, got[name], expected[name], expected["sizes"], strict=True)
@@ -441,23 +447,23 @@ def estimates_equal(name: str, estimated: str) -> Judge:
 
 
 def scales(got: Answers, expected: Answers) -> str | None:
-    """The noise scale of several steps, and of one step."""
+    """Passes if the noise scale of several steps, and of one step, is right."""
     cases = ("several steps", "one step")
     for case, kind, mine, wanted in zip(cases, got["types"], got["scales"], expected["scales"], strict=True):
         if not equal(mine, wanted, TOLERANCE):
             small = (
-                " A result in fp32, or a small number added to |G|^2, makes such a difference."
+                " A difference this small comes from a result in fp32, or a small number added to |G|^2."
                 if equal(mine, wanted, FAR_CLIPPED)
                 else ""
             )
             return f"the noise scale of {case} {mismatch_text(mine, wanted)}{small}"
         if not equal(kind, "float"):
-            return f"the noise scale of {case} is of type {shorten(kind)}; a Python float was expected."
+            return f"the noise scale of {case} is of type {shorten(kind)}; expected a Python float."
     return None
 
 
 def float_infinity(got: Answers, expected: Answers) -> str | None:
-    """Infinity came back, as a Python float."""
+    """Passes if infinity came back, as a Python float."""
     if not equal(got["scale"], expected["scale"]):
         return f"with a mean gradient of 0, the noise scale {mismatch_text(got['scale'], expected['scale'])}"
     return is_of_type("float", "math.inf, a Python float,")(got, expected)
@@ -469,12 +475,13 @@ EXERCISES = (
         functions=("accumulate",),
         minutes=15,
         difficulty="medium",
-        proves="you can make a batch's gradient from parts that fit, to the last digits, in a 16-bit model too",
+        proves="you can compute a batch's gradient from parts that fit in memory, precisely also in a 16-bit model",
         hints=(
-            "backward adds to p.grad, in p's dtype. Your sums are other tensors. What must p.grad be before each "
-            "backward?",
-            "The mean over the batch is the mean of the k parts' means, since they are equal in size: each part's loss "
-            "counts 1/k. After each backward, move every p.grad that is not None into its sum, and set p.grad to None.",
+            "backward adds to p.grad, in the parameter's dtype. Your sums are other tensors. What value must p.grad "
+            "have before each backward?",
+            "The k parts are equal in size, so the mean over the batch is the mean of their means: multiply each "
+            "part's loss by 1/k. After each backward, add every p.grad that is not None to its sum, and set p.grad to "
+            "None.",
             "model.zero_grad(); for micro_x, micro_y in zip(x.chunk(k), y.chunk(k)): loss = cross-entropy / k; "
             "loss.backward(); total += loss.item(); then for each parameter: gradient = p.grad.to(torch.promote_types("
             "p.dtype, torch.float32)); add it to its sum; p.grad = None.",
@@ -482,7 +489,7 @@ EXERCISES = (
         checks=(
             Check(
                 "accumulate/gradient",
-                "leaves the whole batch's gradient, and moves no weight",
+                "computes the whole batch's gradient, and changes no weight",
                 points=2,
                 probe="whole_batch",
                 judge=all_of(loss_and_sums, same_gradients("after the last micro-batch"), nothing_moved),
@@ -511,7 +518,7 @@ EXERCISES = (
             ),
             Check(
                 "accumulate/stale",
-                "is not misled by gradients that were there before",
+                "ignores gradients that were there before",
                 points=1,
                 probe="over_old_gradients",
                 judge=all_of(same_gradients("with old gradients in place"), loss_and_sums),
@@ -526,13 +533,13 @@ EXERCISES = (
                     loss_and_sums,
                     same_gradients("with one parameter frozen"),
                     equals_reference("in one", EXACT, lambda *_: "with k = 1, the gradients differ from the batch's."),
-                    equals_reference("trainable", 0, lambda *_: "requires_grad of a parameter is changed after it."),
+                    equals_reference("trainable", 0, lambda *_: "the call changed requires_grad of a parameter."),
                 ),
                 requires=("accumulate/gradient",),
             ),
             Check(
                 "accumulate/mode",
-                "leaves the model in the mode it is in, with its dropout",
+                "runs the model in its mode, with its dropout",
                 points=1,
                 probe="in_both_modes",
                 judge=all_of(in_order, modes_are_kept, numbers_equal("losses", *OF_BOTH_MODES)),
@@ -545,19 +552,19 @@ EXERCISES = (
         functions=("accumulate_tokens",),
         minutes=15,
         difficulty="medium",
-        proves="padding, prompts and short documents do not change what your model is trained on",
+        proves="you can give every scored token the same weight, with padding, prompts and documents of any length",
         hints=(
-            "A mean of means weighs a micro-batch of three tokens like one of three hundred. What is the one number "
-            "that every token's loss should be divided by?",
+            "A mean of means gives a micro-batch of three tokens the weight of one of three hundred. By which number "
+            "should every token's loss be divided?",
             "Count the targets that are not -100, over the whole group, before the first forward. Then use "
             'reduction="sum" and divide each sum by that count.',
             "scored = sum(int((y != -100).sum()) for _, y in micro_batches); per micro-batch: (summed / scored)"
-            ".backward(). A micro-batch with nothing scored sums to 0, where its mean is 0/0.",
+            ".backward(). A micro-batch without scored tokens has the sum 0; its mean would be 0/0.",
         ),
         checks=(
             Check(
                 "accumulate_tokens/gradient",
-                "leaves the gradient of the mean over all scored tokens",
+                "computes the gradient of the mean over all scored tokens",
                 points=3,
                 probe="ragged",
                 judge=same_gradients("after micro-batches with different numbers of scored tokens"),
@@ -571,12 +578,12 @@ EXERCISES = (
             ),
             Check(
                 "accumulate_tokens/empty",
-                "is not thrown off by a micro-batch in which nothing is scored",
+                "handles a micro-batch without scored tokens",
                 points=2,
                 probe="nothing_scored",
                 judge=all_of(
-                    number_equals("loss", "with a micro-batch in which nothing is scored, the loss"),
-                    same_gradients("with a micro-batch in which nothing is scored"),
+                    number_equals("loss", "with a micro-batch without scored tokens, the loss"),
+                    same_gradients("with a micro-batch without scored tokens"),
                 ),
                 requires=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
             ),
@@ -589,7 +596,7 @@ EXERCISES = (
             ),
             Check(
                 "accumulate_tokens/stale",
-                "is not misled by gradients that were there before",
+                "ignores gradients that were there before",
                 points=1,
                 probe="ragged_over_old_gradients",
                 judge=same_gradients("with old gradients in place"),
@@ -597,13 +604,13 @@ EXERCISES = (
             ),
             Check(
                 "accumulate_tokens/undisturbed",
-                "leaves the caller's tensors, and the model's mode, as they are",
+                "changes neither the caller's tensors nor the model's mode",
                 points=1,
                 probe="the_callers_tensors",
                 requires=("accumulate_tokens/loss",),
                 judge=all_of(
-                    equals_reference("targets", 0, lambda *_: "the targets are changed after it: work on a copy."),
-                    equals_reference("inputs", 0, lambda *_: "the inputs are changed after it: work on a copy."),
+                    equals_reference("targets", 0, lambda *_: "the call changed the targets; work on a copy."),
+                    equals_reference("inputs", 0, lambda *_: "the call changed the inputs; work on a copy."),
                     in_order,
                     modes_are_kept,
                     numbers_equal("losses", *OF_BOTH_MODES),
@@ -617,26 +624,26 @@ EXERCISES = (
         functions=("train_epoch",),
         minutes=20,
         difficulty="medium",
-        proves="your updates fall where you say they do, the last one included",
+        proves="you can make each update after the right micro-batches, the last update included",
         hints=(
-            "Write down, for 8 micro-batches and k = 3, after which ones an update comes, and by what each loss is "
-            "divided.",
-            "If you know a group's micro-batches before you run the first, the group that is left needs no special "
-            "case: len(group) is what you divide by. itertools.islice(stream, k) takes the next k, or fewer.",
+            "For 8 micro-batches and k = 3, write down the micro-batches after which an update comes, and the number "
+            "by which each loss is divided.",
+            "If you read a group's micro-batches before you run the first, the last group needs no special case: "
+            "divide by len(group). itertools.islice(stream, k) takes the next k, or fewer.",
             "stream = iter(micro_batches); while group := list(itertools.islice(stream, k)): zero_grad, then loss / "
             "len(group) and backward for each, then one optimizer.step().",
         ),
         checks=(
             Check(
                 "train_epoch/update",
-                "makes one update for k micro-batches, along their mean gradient",
+                "makes one update per k micro-batches, with their mean gradient",
                 points=1,
                 probe="one_group",
                 judge=all_of(updates_come_after, same_weights("after one group")),
             ),
             Check(
                 "train_epoch/groups",
-                "makes each update along its own group's gradient alone",
+                "makes each update with its own group's gradient alone",
                 points=1,
                 probe="full_groups",
                 judge=all_of(updates_come_after, same_weights("after several full groups")),
@@ -644,7 +651,7 @@ EXERCISES = (
             ),
             Check(
                 "train_epoch/losses",
-                "returns one loss an update, the mean over the group",
+                "returns one loss per update, the mean over the group",
                 points=1,
                 probe="full_groups",
                 judge=all_of(a_list, same_list("losses", "the losses of full groups")),
@@ -652,7 +659,7 @@ EXERCISES = (
             ),
             Check(
                 "train_epoch/leftover",
-                "makes the last update from what is left, counted as it is",
+                "makes the last update with the mean of the micro-batches that are left",
                 points=2,
                 probe="with_a_leftover",
                 judge=all_of(
@@ -672,7 +679,7 @@ EXERCISES = (
             ),
             Check(
                 "train_epoch/stale",
-                "is not misled by gradients that were there before",
+                "ignores gradients that were there before",
                 points=1,
                 probe="epoch_over_old_gradients",
                 judge=same_weights("after one group, with old gradients in place"),
@@ -680,7 +687,7 @@ EXERCISES = (
             ),
             Check(
                 "train_epoch/mode",
-                "leaves the model's mode and the caller's tensors as they are",
+                "changes neither the model's mode nor the caller's tensors",
                 points=1,
                 probe="epoch_in_both_modes",
                 judge=all_of(in_order, numbers_equal("losses", *OF_BOTH_MODES), modes_are_kept, caller_keeps_tokens),
@@ -693,11 +700,11 @@ EXERCISES = (
         functions=("clip_gradients", "clipped_update"),
         minutes=15,
         difficulty="medium",
-        proves="you clip the gradient that the update follows, and see what you clipped",
+        proves="you clip the gradient that the update uses, and return its norm before clipping",
         hints=(
-            "One vector, one length, one factor. Which gradient does the update follow, and when is it complete?",
-            "model.parameters() is a generator: a second loop over it finds nothing. Collect the gradients that are "
-            "not None in a list first.",
+            "All gradients are one vector, with one norm and one factor. When is the gradient of the update complete?",
+            "model.parameters() is a generator: a second loop over it gets no parameters. Collect the gradients that "
+            "are not None in a list first.",
             "norm = math.sqrt(sum of gradient.double().square().sum().item()); if norm > max_norm, gradient.mul_("
             "max_norm / norm) for each. In clipped_update: all backwards and a count, then divide every gradient by "
             "the count, then clip_gradients once, then optimizer.step().",
@@ -705,7 +712,7 @@ EXERCISES = (
         checks=(
             Check(
                 "clip_once/norm",
-                "returns the norm from before the clipping, a float",
+                "returns the norm before clipping, a float",
                 points=1,
                 probe="a_long_gradient",
                 judge=all_of(
@@ -722,7 +729,7 @@ EXERCISES = (
             ),
             Check(
                 "clip_once/limit",
-                "leaves a gradient that is short, or 0, and shortens one that is just over the limit",
+                "changes no gradient below the limit, or 0, and shortens one just above the limit",
                 points=1,
                 probe="near_the_limit",
                 judge=all_of(*map(same_length, ("types", "norms", "lengths")), near_limits),
@@ -730,7 +737,7 @@ EXERCISES = (
             ),
             Check(
                 "clip_once/none",
-                "passes over parameters without a gradient",
+                "skips parameters without a gradient",
                 points=1,
                 probe="a_missing_gradient",
                 judge=all_of(*map(same_length, ("types", "norms")), norms_without_some, is_clipped),
@@ -746,7 +753,7 @@ EXERCISES = (
             ),
             Check(
                 "clip_once/once",
-                "clips the group's gradient once, before its one update",
+                "clips the group's gradient once, before the update",
                 points=2,
                 probe="one_clipped_update",
                 judge=all_of(
@@ -767,7 +774,7 @@ EXERCISES = (
         functions=("count_updates", "train_scheduled"),
         minutes=15,
         difficulty="easy",
-        proves="a schedule of 10,000 updates lasts for 10,000 updates, whatever k is",
+        proves="you can make a schedule of 10,000 updates last for 10,000 updates, with any k",
         hints=(
             "A schedule counts updates. How many does train_epoch make of 7 micro-batches with k = 3, and how many in "
             "two passes?",
@@ -779,7 +786,7 @@ EXERCISES = (
         checks=(
             Check(
                 "schedule/count",
-                "counts the updates of several passes, each with its leftover",
+                "counts the updates of several passes, each with leftover micro-batches",
                 points=3,
                 probe="counts",
                 judge=all_of(has_reference_form("types"), same_length("counts"), each_count),
@@ -797,14 +804,14 @@ EXERCISES = (
             ),
             Check(
                 "schedule/moves",
-                "moves every rate once an update, after it",
+                "changes every rate once per update, after the update",
                 points=2,
                 probe="scheduled",
                 judge=all_of(
                     equals_reference(
                         "left",
                         TOLERANCE,
-                        lambda got, expected: f"the rate that is left at the end {mismatch_text(got, expected)}",
+                        lambda got, expected: f"the rate after the last update {mismatch_text(got, expected)}",
                     ),
                     same_weights("after several passes, all but the last with a group that is not full"),
                 ),
@@ -825,13 +832,13 @@ EXERCISES = (
         functions=("noise_estimates", "noise_scale"),
         minutes=15,
         difficulty="hard",
-        proves="you can say from a run's own gradients how large a batch is worth its tokens",
+        proves="you can estimate from a run's gradients the batch size above which more tokens per update help little",
         hints=(
             "Two batch sizes, two squared lengths, two unknowns: |G_B|^2 = |G|^2 + tr(S)/B for B_s and for B_b. Solve.",
             "The small batch is one row: take the mean over the rows of their squared lengths. The large one is the "
             "mean of all rows, whose squared length comes after the mean.",
             "|G|^2 = (B_b n_b - B_s n_s) / (B_b - B_s), tr(S) = (n_s - n_b) / (1/B_s - 1/B_b), with n the squared "
-            "lengths. noise_scale: mean of the one over mean of the other.",
+            "lengths. noise_scale: the mean of the tr(S) divided by the mean of the |G|^2.",
         ),
         checks=(
             Check(
@@ -866,7 +873,7 @@ EXERCISES = (
             ),
             Check(
                 "noise_scale/no-signal",
-                "says infinity where no signal was found",
+                "returns infinity where no signal was found",
                 points=1,
                 probe="no_signal",
                 judge=float_infinity,

@@ -35,7 +35,7 @@ def held_by(micro_batch: int) -> list[Any]:
 def parts_equal_the_whole() -> Mapping[str, float]:
     """Takes what the starter's train_step hands to the optimizer, for Lab 02's GPT, and compares number by number.
 
-    The tolerance is rounding: float64 has 16 digits, and a weight's slope is a sum over 768 tokens.
+    The tolerance is rounding: float64 has 16 digits, and a weight's gradient is a sum over 768 tokens.
     """
     model, batch = make_model(), make_batch()
     whole, _ = starter("04").first_gradient(model, *batch, 12, torch.float64)
@@ -88,7 +88,7 @@ def same_losses() -> Mapping[str, float]:
 # --------------------------------------------------------------------------------------------------------------- memory
 @claim(
     "lab-04-activations-follow-the-micro-batch",
-    "Activations are 2,195,968 bytes a sequence of the micro-batch. What does not shrink with it is 12,804 bytes: the "
+    "Activations are 2,195,968 bytes per sequence of the micro-batch. 12,804 bytes more do not depend on it: the "
     "whole batch's token ids and targets, the positions, and one number of the loss.",
     expected={str(b): 2_195_968 * b + 2 * 8 * 12 * 64 + 8 * 64 + 4 for b in (12, 6, 4, 1)},
     unit="B",

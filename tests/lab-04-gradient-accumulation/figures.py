@@ -24,7 +24,7 @@ def gradient_norms(name: str) -> list[tuple[int, float]]:
 @figure(
     "lab-04-memory-of-an-update",
     caption="Memory after each phase of one update on 12 sequences, before the optimizer has state. In one piece, "
-    "[28.2 MiB](claim:lab-04-gradients-wait) after forward. In three micro-batches, gradients are in memory beside "
+    "forward ends with [28.2 MiB](claim:lab-04-gradients-wait). In three micro-batches, gradients are in memory beside "
     "the activations from the second forward on: [14.55 MiB](claim:lab-04-gradients-wait).",
     description="Two groups of stacked bars. In one piece: after forward weights of 3.1 and activations of 25.1 MiB, "
     "after backward weights and gradients, 6.2 MiB. In three micro-batches: forward 11.5 MiB, backward 6.2, forward "

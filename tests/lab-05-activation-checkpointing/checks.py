@@ -22,7 +22,7 @@ def same_bits(name: str, what: str) -> Judge:
         if equal(mine, wanted):
             return None
         if not isinstance(mine, np.ndarray) or mine.dtype != wanted.dtype:
-            return f"{what} is no array of float64 numbers."
+            return f"{what} is not an array of float64 numbers."
         if mine.shape != wanted.shape:
             shapes = f"{shorten(list(mine.shape))}; expected {list(wanted.shape)}"
             return f"{what} is missing (None)." if np.isnan(mine).all() else f"{what} has the shape {shapes}."
@@ -30,11 +30,12 @@ def same_bits(name: str, what: str) -> Judge:
         if missing.any():
             return f"{what} is missing (None): {missing.sum()} of its {missing.size} numbers."
         if surplus.any():
-            there = f"{what} is there for {surplus.sum()} numbers that a plain call leaves at None"
-            return f"{there}: those that require no gradient or are unused."
+            there = f"{what} has {surplus.sum()} numbers where a plain call leaves None"
+            return f"{there}, because they require no gradient or are unused."
         with np.errstate(all="ignore"):
             worst, largest = (float(np.nanmax(np.abs(one))) for one in (mine - wanted, wanted))
-        so_small = ": rounding, as by a narrower dtype or another order of additions" if worst < 1e-5 * largest else ""
+        cause = ": rounding, because of a narrower dtype or another order of additions"
+        so_small = cause if worst < 1e-5 * largest else ""
         differs = f"{what} differs from that of a plain call by up to {worst:.2g}"
         return f"{differs}; expected no difference in any bit{so_small}."
 
@@ -47,7 +48,7 @@ def bits_of(**parts: str) -> Judge:
 
 
 def each(got: object, expected: list[Any]) -> list[Any]:
-    """What came back in the place of each that was expected; None for each if it is no list of that length."""
+    """Returns the learner's items as a list of the expected length; a list of None if it has another length or type."""
     return got if isinstance(got, list) and len(got) == len(expected) else [None] * len(expected)
 
 
@@ -68,13 +69,13 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
 def nothing_left(got: Answers, expected: Answers) -> str | None:
     """No hook, no replaced method, after a step that ends and after one that raises."""
     if not equal(got["error"], expected["error"]):
-        ended = f"a step that raises {expected['error']} ended with {shorten(got['error'])}"
-        return f"{ended}: the error must go on to the caller."
+        ended = f"the step raised {expected['error']}, and the caller got {shorten(got['error'])}"
+        return f"{ended}: the error must reach the caller."
     for when, words in (("after", "a step"), ("after an error", "a step that raised an error")):
         if equal(got[when], expected[when]):
             continue
         if type(got[when]) is int and got[when] < expected[when]:
-            return f"after {words}, a hook is gone that somebody else had put on a block."
+            return f"after {words}, a hook of other code on a block is gone."
         more = counted(got[when] - expected[when] if type(got[when]) is int else None)
         return f"after {words}, hooks or replaced methods are left: {more}; expected 0."
     return None if got["class"] is True else "a method of the blocks' class is still replaced at the end."
@@ -85,7 +86,7 @@ def runs_once_when_asked(got: Answers, expected: Answers) -> str | None:
     """Not when the run is noted, once when it is asked for."""
     early, later = each(got["runs"], expected["runs"])
     if not equal(early, 0):
-        return f"repeatable itself ran the function {counted(early)} times; expected 0: it only notes."
+        return f"repeatable itself ran the function {counted(early)} times; expected 0: it only stores the state."
     if not equal(later, 1):
         return f"the function that repeatable returned ran the block {counted(later)} times; expected 1."
     return None
@@ -98,11 +99,9 @@ def has_a_graph_of_its_own(got: Answers, expected: Answers) -> str | None:
             "called with gradients off, as in backward, the second run makes no graph: its output requires no gradient."
         )
     if got["went on"] is not False:
-        return (
-            "the second run's graph goes on behind its input: the tensor that the input was made from got a gradient."
-        )
+        return "the second run's graph extends past its input: the tensor from which the input was made got a gradient."
     if got["attached"] is not True:
-        return "the caller's own input is detached from its graph: work on a detached tensor of your own."
+        return "the caller's own input is detached from its graph: pass a new tensor, which detach() returns."
     return None if got["off"] is True else "gradients are on after the second run; they were off before it."
 
 
@@ -111,7 +110,7 @@ def same_draws(got: Answers, expected: Answers) -> str | None:
     if not equal(got["first"], expected["first"]):
         return "repeatable changed the random generator: the first run, which comes after it, draws other numbers."
     if not equal(got["second"], expected["second"]):
-        return "the second run dropped other numbers than the first: it did not draw the same random numbers."
+        return "the dropout masks of the two runs differ: the second run did not draw the same random numbers."
     moments = ("the first run", "the second run", "a second run that raised an error")
     for moment, mine, wanted in zip(moments, each(got["drawn"], expected["drawn"]), expected["drawn"], strict=True):
         if not equal(mine, wanted):
@@ -155,22 +154,23 @@ def inputs_arrive(got: Answers, expected: Answers) -> str | None:
         kinds = {"scale": "a number", "more": "a list", "nothing": "None"}
         arrived = {name for name in got["same"] if isinstance(name, str)} if isinstance(got["same"], list) else set()
         lost = ", ".join(kind for name, kind in kinds.items() if name not in arrived) or "a number, a list or None"
-        return f"{lost} did not arrive unchanged in its place among the inputs."
-    for what in ("dtypes", "values", "asks", "attached"):
+        return f"{lost} was not passed unchanged in its place among the inputs."
+    for what in ("dtypes", "values", "asks", "attached", "copied"):
         for subject, mine, wanted in zip(TENSORS, each(got[what], expected[what]), expected[what], strict=True):
             if equal(mine, wanted):
                 continue
             found, right = (shorten(one, 40) for one in (mine, wanted))
             words = {
                 "dtypes": f"has the dtype {found}; expected {right}",
-                "values": "arrives with other numbers, or in another place",
-                "asks": f"arrives with requires_grad={found}; expected {right}",
-                "attached": "arrives with the graph that made it; expected a detached tensor",
+                "values": "is passed with other numbers, or in another place",
+                "asks": f"is passed with requires_grad={found}; expected {right}",
+                "attached": "is passed with the graph that made it; expected a detached tensor",
+                "copied": "is passed as a copy, which needs as much memory; detach() shares the numbers",
             }
             return f"{subject} {words[what]}."
     if equal(got["caller"], expected["caller"]):
         return None
-    return "requires_grad of the caller's own tensors is changed: work on detached tensors of your own."
+    return "requires_grad of the caller's own tensors is changed: pass new tensors, which detach() returns."
 
 
 CHANGES = ("an input", "an input that requires no gradient", "an input, with the same numbers,")
@@ -189,9 +189,9 @@ def overwriting_is_noticed(got: Answers, expected: Answers) -> str | None:
 def nothing_inside_is_kept(got: Answers, expected: Answers) -> str | None:
     """Between forward and backward, nothing from inside the block is there."""
     if not equal(got["kept"], 0):
-        return f"{counted(got['kept'])} bytes made inside the block are still there after its forward; expected 0."
+        return f"{counted(got['kept'])} bytes made inside the block are in memory after its forward; expected 0."
     if got["copied"] is not False:
-        return "values made inside the block are still there after its forward, outside of tensors."
+        return "values made inside the block are kept after its forward, outside of tensors."
     return None
 
 
@@ -200,8 +200,8 @@ def gradients_are_recomputed(got: Answers, expected: Answers) -> str | None:
     if equal(got["stale"], expected["stale"]):
         return None
     return (
-        "a layer's weights became 0 between forward and backward, and the next layer's gradient is what the old "
-        "weights give: it comes from values that the first run left somewhere, not from the second run."
+        "a layer's weights became 0 between forward and backward, but the next layer's gradient is that of the old "
+        "weights: it comes from values that the first run kept, not from a second run."
     )
 
 
@@ -223,8 +223,8 @@ def products_are_seen(got: Answers, expected: Answers) -> str | None:
 def saved_for_backward(got: Answers, expected: Answers) -> str | None:
     """Autograd knows of the input: it lets it go, and notices when it is overwritten."""
     if not equal(got["released"], expected["released"]):
-        left = f"{counted(got['released'])} bytes of the input are still there after backward, while the loss lives"
-        return f"{left}; expected 0. A list can hold them, or a kept tensor that is not detached, by its graph."
+        left = f"{counted(got['released'])} bytes of the input are in memory after backward, while the loss exists"
+        return f"{left}; expected 0. A list may keep them, or the graph of a kept tensor that is not detached."
     if not equal(got["noticed"], expected["noticed"]):
         return (
             f"the input was overwritten between forward and backward: {shorten(got['noticed'])}; expected RuntimeError."
@@ -236,7 +236,9 @@ def two_outputs(got: Answers, expected: Answers) -> str | None:
     """A tuple comes back as a tuple."""
     if equal(got["type"], "tuple"):
         return None
-    return f"of a function that returns a tuple, {shorten(got['type'])} came back; expected a tuple of two tensors."
+    return (
+        f"for a function that returns a tuple, the result is {shorten(got['type'])}; expected a tuple of two tensors."
+    )
 
 
 def same_dtypes(name: str, where: str) -> Judge:
@@ -274,12 +276,12 @@ def recomputed_all_the_same(got: Answers, expected: Answers) -> str | None:
     """An input that asks for nothing is no reason to keep what is inside."""
     if equal(got["runs"], expected["runs"]):
         return None
-    return f"with an input that asks for no gradient, the block ran {counted(got['runs'])} times in a step; expected 2."
+    return f"with an input that requires no gradient, the block ran {counted(got['runs'])} times in a step; expected 2."
 
 
 def not_under_no_grad(got: Answers, expected: Answers) -> str | None:
     """Without gradients the output asks for none."""
-    return None if got["under no_grad"] is False else "under no_grad the output asks for a gradient."
+    return None if got["under no_grad"] is False else "under no_grad the output requires a gradient."
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
@@ -356,9 +358,9 @@ def reused_values(got: Answers, expected: Answers) -> str | None:
         if not equal(got[f"first, {kind}"], expected[f"first, {kind}"]):
             return f"with {kind} kept, the first call returns other numbers than the function."
         if not equal(got[f"second, {kind}"], expected[f"second, {kind}"]):
-            return f"with {kind} kept, the second call does not go on from the outputs that the first call kept."
+            return f"with {kind} kept, the second call does not use the outputs that the first call kept."
         if not equal(got[f"other, {kind}"], expected[f"other, {kind}"]):
-            return f"with {kind} kept, two functions take turns: one of them gets outputs of the other, or none."
+            return f"with {kind} kept, of two functions called in turn, one gets outputs of the other, or none."
     return None
 
 
@@ -403,12 +405,12 @@ def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
     for name in ("products", "GELUs"):
         if not equal(got[name], expected[name]):
             there, wanted = counted(got[name]), expected[name]
-            return f"with {name} kept, {there} bytes from inside are there after forward; expected {wanted:,}."
+            return f"with {name} kept, {there} bytes from inside are in memory after forward; expected {wanted:,}."
     if equal(got["stale"], expected["stale"]):
         return None
     return (
-        "the blocks' last operation, which is not in keep, was changed between forward and backward, and gradients are "
-        "what it gave before: it did not run again."
+        "the blocks' last operation, which is not in keep, was changed between forward and backward, but the gradients "
+        "are those from before the change: the operation did not run again."
     )
 
 
@@ -436,18 +438,23 @@ def peaks_are_right(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-# What a budget is: so many of all choices of layers to recompute would fit.
+# Budgets, by the share of all choices of layers to recompute that would fit.
 BUDGETS = ("all choices meet", *(f"{share} % of the choices meet" for share in (90, 75, 60, 50, 40, 25, 10, 5)))
-BUDGETS = (*BUDGETS, "only the leanest choice meets")
+BUDGETS = (*BUDGETS, "only the choice with the lowest peak meets")
 
 
 def _no_plan(budget: str, plan: Any, layers: list[Any]) -> str | None:
-    """What is wrong with what came back, if it is no list of places at all."""
+    """Returns the sentence about a result that is not an ascending list of places; None if it is one."""
     if isinstance(plan, list) and all(type(one) is int and 0 <= one < len(layers) for one in plan):
         if plan == sorted(set(plan)):
             return None
         plan = f"{shorten(plan)}, not ascending"
-    return f"for a budget that {budget}, plan gave {shorten(plan, 120)}; expected a list of places, ascending."
+    return f"for a budget that {budget}, plan {_gave(plan)}; expected a list of places, ascending."
+
+
+def _gave(plan: Any) -> str:
+    """Returns what a plan did, 'raised ValueError' or 'returned [1, 2]'."""
+    return "raised ValueError" if equal(plan, "ValueError") else f"returned {shorten(plan, 120)}"
 
 
 def _peak(layers: list[Any], plan: list[int]) -> int:
@@ -487,11 +494,11 @@ def refusals(got: Answers, expected: Answers) -> str | None:
         if below > 0 and not equal(said, "ValueError"):
             less = f"{below:,} bytes" if below > 1 else "one byte"
             gave = "a plan" if isinstance(said, list) else shorten(said)
-            return f"for a budget {less} below the leanest choice, plan gave {gave}; expected a ValueError."
+            return f"for a budget {less} below the lowest possible peak, the result is {gave}; expected a ValueError."
         if below <= 0 and (wrong := _no_plan("all choices meet", said, expected["layers"])):
             return wrong
     none = got["no layers"]
-    return None if equal(none, []) else f"for no layers, plan gave {shorten(none)}; expected an empty list."
+    return None if equal(none, []) else f"without layers, plan {_gave(none)}; expected an empty list."
 
 
 GRADIENTS = bits_of(
@@ -507,12 +514,13 @@ EXERCISES = (
         functions=("runs_per_block",),
         minutes=10,
         difficulty="easy",
-        proves="you can see what is recomputed instead of believing it",
+        proves="you can measure which blocks are recomputed",
         hints=(
-            "A module's forward pre-hook is called each time the module runs, before it does.",
-            "register_forward_pre_hook returns a handle with a method remove(). A step can fail: try ... finally.",
-            "One hook a block that adds 1 to counts[place]. A function made in a loop sees the loop's last place, so "
-            "make each hook in a function of its own that takes the place.",
+            "A module's forward pre-hook is called each time before the module runs.",
+            "register_forward_pre_hook returns a handle with a method remove(). A step can fail: call remove() in a "
+            "finally clause.",
+            "Register one hook per block, which adds 1 to counts[place]. A function that is made in a loop reads the "
+            "last value of the loop's variable, so make each hook in another function, which takes place as argument.",
         ),
         checks=(
             Check(
@@ -546,15 +554,16 @@ EXERCISES = (
         functions=("repeatable",),
         minutes=20,
         difficulty="medium",
-        proves="you know what a second run needs to be the first one again",
+        proves="you know which state a second run needs to repeat the first",
         hints=(
-            "The function's output depends on its inputs, its weights, random numbers, and what autocast is set to. "
-            "The weights will still be there. Note the rest before the first run, not when the second begins.",
-            "A tensor's detach() shares its numbers and leaves its graph; requires_grad_(flag) sets what it requires. "
-            "isinstance(value, Tensor) tells tensors from other inputs.",
+            "The function's output depends on its inputs, its weights, random numbers, and the setting of autocast. "
+            "The weights will still be there. Store the other state before the first run, not when the second begins.",
+            "x.detach() has the numbers of x but not its graph; requires_grad_(flag) sets whether a tensor requires a "
+            "gradient. isinstance(value, Tensor) tells tensors from other inputs.",
             "torch.get_rng_state() and set_rng_state; torch.is_autocast_enabled('cpu') and "
             "torch.get_autocast_dtype('cpu'); with torch.enable_grad(), torch.autocast('cpu', enabled=..., dtype=...).",
-            "Set the generator back before the run and forward again after it, in a finally.",
+            "In the second run, set the generator to the stored state first. Afterwards restore the state that it had "
+            "before the second run, in a finally clause.",
         ),
         checks=(
             Check(
@@ -578,14 +587,14 @@ EXERCISES = (
             ),
             Check(
                 "repeatable/autocast",
-                "runs under the autocast that it noted",
+                "runs under the autocast of the time when it was made",
                 points=1,
                 probe="autocast_again",
                 judge=all_of(autocast_is_noted, same_bits("outputs", "the output of the second runs")),
             ),
             Check(
                 "repeatable/inputs",
-                "hands over every input in its place, tensors detached, everything else unchanged",
+                "passes every input in its place, tensors detached, everything else unchanged",
                 points=2,
                 probe="repeated_inputs",
                 judge=inputs_arrive,
@@ -604,14 +613,16 @@ EXERCISES = (
         functions=("checkpoint",),
         minutes=25,
         difficulty="hard",
-        proves="you can let autograd drop what it keeps, and bring it back when backward asks",
+        proves="you can keep tensors out of autograd's memory, and recompute them when backward needs them",
         hints=(
-            "Autograd keeps what your pack returns in the place of a tensor. A number takes no memory; which number "
-            "would let you find the same tensor among those of a second run?",
-            "Number the tensors as they come. The first unpack starts the second run, under hooks of its own that keep "
-            "its tensors by their numbers; the second run comes from your repeatable, noted before the first.",
-            "unpack(number) takes the tensor out of what the second run kept, so that it lives only until backward has "
-            "used it. If nothing is there yet, run first. Return function(*inputs) from inside the with.",
+            "Autograd keeps the value that your pack returns in place of a tensor. A number takes hardly any memory; "
+            "which number lets you find the same tensor among those of a second run?",
+            "Number the tensors in the order of the calls of pack. The first unpack starts the second run, under other "
+            "hooks, which store its tensors by their numbers. Your repeatable, called before the first run, returns "
+            "the function for the second run.",
+            "unpack(number) removes the tensor from those that the second run stored, so that it exists only until "
+            "backward has used it. If no tensor is stored, start the second run. checkpoint itself runs "
+            "function(*inputs) under these hooks and returns the result.",
         ),
         checks=(
             Check(
@@ -704,7 +715,7 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint/saved",
-                "releases the input with backward, and refuses one that was overwritten",
+                "frees the input with backward, and raises an error if it was overwritten",
                 points=2,
                 probe="what_is_saved",
                 judge=all_of(saved_for_backward, same_bits("output", "the output")),
@@ -729,8 +740,8 @@ EXERCISES = (
                 probe="by_autograd_grad",
                 judge=all_of(
                     nothing_filled,
-                    same_bits("asked", "what torch.autograd.grad returns for the input and the weights"),
-                    same_bits("alone", "what torch.autograd.grad returns for the input alone"),
+                    same_bits("asked", "the result of torch.autograd.grad for the input and the weights"),
+                    same_bits("alone", "the result of torch.autograd.grad for the input alone"),
                 ),
                 requires=("checkpoint/gradients",),
             ),
@@ -741,9 +752,10 @@ EXERCISES = (
         functions=("segment_lengths",),
         minutes=5,
         difficulty="easy",
-        proves="you can cut what does not divide evenly",
+        proves="you can cut blocks into segments where the division has a remainder",
         hints=(
-            "divmod(blocks, segments) gives the length of the short segments and how many are one longer.",
+            "divmod(blocks, segments) gives the length of the short segments, and the number of segments that are one "
+            "block longer.",
             "7 blocks in 3 segments: divmod gives 2 and 1, so one segment has 3 blocks and two have 2.",
         ),
         checks=(
@@ -761,14 +773,14 @@ EXERCISES = (
         functions=("checkpoint_segments", "best_segments"),
         minutes=20,
         difficulty="medium",
-        proves="you can say which number of segments is best, and why it is not always the root",
+        proves="you can say which number of segments is best, and why it is not always the square root",
         hints=(
-            "Go through segment_lengths(len(blocks), segments) and carry the number of the segment's first block.",
-            "A function made in a loop looks its variables up when it runs, and yours runs again in backward, after "
-            "the loop. Make it in a function of its own that takes where the segment starts and ends.",
-            "Segment number i (from 0) peaks at i * boundary + its length * inside: the inputs before it, and all that "
-            "its blocks keep. The peak is the largest of these; min(range(1, layers + 1), key=peak) takes the first of "
-            "equals.",
+            "Go through segment_lengths(len(blocks), segments), and keep the number of the segment's first block.",
+            "A function that is made in a loop reads the loop's variables when it runs. Yours runs again in backward, "
+            "after the loop, so make it in another function, which takes the segment's start and end.",
+            "Segment number i (from 0) peaks at i * boundary + its length * inside: the inputs of earlier segments, "
+            "and the activations of its blocks. The peak is the largest of these; of numbers with the same peak, "
+            "min(range(1, layers + 1), key=peak) takes the first.",
         ),
         checks=(
             Check(
@@ -822,25 +834,25 @@ EXERCISES = (
         functions=("keep_or_reuse",),
         minutes=20,
         difficulty="medium",
-        proves="you can choose, operation by operation, what runs twice",
+        proves="you can choose for each operation whether it runs twice",
         hints=(
-            "A TorchDispatchMode sees every operation of what runs inside `with`, in both calls.",
-            "The second call asks for the same operations in the same order: a list is all the memory you need.",
-            "In __torch_dispatch__: func in keep? In the first call run it, append output.detach() to the list and "
-            "return the output; in the second take the first of the list off and return it. A variable of the outer "
-            "function, set after the first call, tells them apart.",
+            "A TorchDispatchMode gets every operation that runs inside `with`, in both calls.",
+            "The second call runs the same operations in the same order, so a list of outputs is enough.",
+            "In __torch_dispatch__, for a func in keep: in the first call run it, append output.detach() to the list "
+            "and return the output; in the second call remove the list's first output and return it. A variable of "
+            "the outer function, which is set after the first call, shows which call is running.",
         ),
         checks=(
             Check(
                 "keep_or_reuse/values",
-                "goes on from the outputs of the first call, in their order",
+                "uses the outputs of the first call, in their order",
                 points=2,
                 probe="reused",
                 judge=reused_values,
             ),
             Check(
                 "keep_or_reuse/runs",
-                "runs what is kept once and everything else twice",
+                "runs the operations in keep once and all others twice",
                 points=2,
                 probe="reused_runs",
                 judge=all_of(
@@ -864,10 +876,10 @@ EXERCISES = (
         functions=("checkpoint_selective",),
         minutes=5,
         difficulty="easy",
-        proves="you can keep what is expensive and recompute what is cheap",
+        proves="you can keep expensive outputs and recompute cheap ones",
         hints=(
-            "checkpoint calls a function twice, and keep_or_reuse makes one that is to be called twice.",
-            "Hand checkpoint the function that keep_or_reuse returns, and the inputs.",
+            "checkpoint calls a function twice, and keep_or_reuse returns a function for two calls.",
+            "Pass the function that keep_or_reuse returns, and the inputs, to checkpoint.",
         ),
         checks=(
             Check(
@@ -889,14 +901,14 @@ EXERCISES = (
                         }
                     ),
                     equals_reference(
-                        "drawn", 0, lambda *_: "random numbers that are drawn later are others than after a plain call."
+                        "drawn", 0, lambda *_: "random numbers that are drawn later differ from those of a plain call."
                     ),
                 ),
                 requires=("checkpoint/dropout", "checkpoint/generator", "keep_or_reuse/values"),
             ),
             Check(
                 "checkpoint_selective/runs",
-                "runs what is kept once and everything else twice",
+                "runs the operations in keep once and all others twice",
                 points=1,
                 probe="selective_runs",
                 judge=all_of(kinds_run, same_loss),
@@ -912,12 +924,12 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint_selective/released",
-                "has let them go after backward, and where no backward follows",
+                "frees these outputs after backward, and also if no backward follows",
                 points=1,
                 probe="selective_released",
                 judge=all_of(
                     number_equals(
-                        "released", "the number of bytes from inside after backward, while the loss lives,", 0
+                        "released", "the number of bytes from inside after backward, while the loss exists,", 0
                     ),
                     gone_without_backward,
                     same_loss,
@@ -933,18 +945,26 @@ EXERCISES = (
         difficulty="easy",
         proves="you can predict the peak of any choice of layers",
         hints=(
-            "Walk from the first layer to the last and carry what the layers so far hold. When backward is at a layer, "
-            "it adds its whole inside, recomputed or not.",
-            "The peak is the largest sum on the way: what the layers before hold, and the layer's inside. After it, "
-            "carry the layer's boundary if it is recomputed, and its inside if not.",
+            "Go from the first layer to the last, and sum the bytes that the layers so far keep. While backward is at "
+            "a layer, its whole inside is in memory too, recomputed or not.",
+            "The peak is the largest of these sums: the bytes that the layers before keep, plus the layer's inside. "
+            "For the next layer, add the layer's boundary if it is recomputed, and its inside if not.",
         ),
         checks=(
             Check(
                 "peak_bytes/peak",
                 "predicts the peak of a choice",
-                points=3,
+                points=2,
                 probe="peaks",
                 judge=peaks_are_right,
+            ),
+            Check(
+                "peak_bytes/no-layers",
+                "is 0 without layers",
+                points=1,
+                probe="peak_of_nothing",
+                judge=number_equals("peak", "the peak without layers", 0),
+                requires=("peak_bytes/peak",),
             ),
         ),
     ),
@@ -955,9 +975,10 @@ EXERCISES = (
         difficulty="medium",
         proves="you can fit a model into a budget at the least cost, and show that it is the least",
         hints=(
-            "The last layer is at work when everything before it is still there: recomputing it saves nothing.",
-            "for choice in range(2 ** len(layers)): layer p is in if choice >> p & 1. Of those whose peak fits, the "
-            "one with the fewest FLOPs.",
+            "Backward begins at the last layer, when all layers before it still keep their bytes. Does recomputing "
+            "the last layer lower the peak?",
+            "for choice in range(2 ** len(layers)): layer p is recomputed if choice >> p & 1. Of the choices whose "
+            "peak fits, take the one with the fewest FLOPs.",
         ),
         checks=(
             Check(
@@ -970,7 +991,7 @@ EXERCISES = (
             ),
             Check(
                 "plan/cheapest",
-                "recomputes no more FLOPs than it must",
+                "recomputes the fewest FLOPs",
                 points=3,
                 probe="cheapest",
                 judge=plans_are_cheapest,
@@ -978,7 +999,7 @@ EXERCISES = (
             ),
             Check(
                 "plan/refuses",
-                "refuses a budget that nothing meets",
+                "raises ValueError for a budget that no choice meets",
                 points=1,
                 probe="impossible",
                 judge=refusals,

@@ -32,9 +32,10 @@ def draw_blocks(axes: Axes, segment: int) -> None:
 
 @figure(
     "lab-05-blocks-over-a-step",
-    caption="Nine blocks over one step of this lab's model. Without recomputation every block keeps its activations "
-    "until backward, and the step peaks at [51.59 MiB](claim:lab-05-peak-by-policy). With recomputation only inputs "
-    "are kept that long.",
+    caption="The memory of nine blocks over one step of this lab's model: forward, then backward. Without "
+    "recomputation, every block keeps its activations until its backward, and the step peaks at "
+    "[51.59 MiB](claim:lab-05-peak-by-policy). With recomputation, only the inputs of blocks or segments are kept that "
+    "long.",
     description="Three grids, one row per block and time from left to right, forward and then backward. Without "
     "recomputation each row is filled from the block's forward to its backward: a triangle that is widest for block 1. "
     "With each block recomputed, a thin line for the input runs from forward to backward, where one cell is filled. "
@@ -59,7 +60,7 @@ def blocks_over_a_step() -> Figure:
     "lab-05-policies",
     caption="Activations of the recorded run's model under each policy. `blocks` and `sqrt` take the same "
     "[1.33 times](claim:lab-05-flops-by-policy) the FLOPs, but `sqrt` peaks at "
-    "[17.48 MiB](claim:lab-05-peak-by-policy), since it recomputes three blocks at a time.",
+    "[17.48 MiB](claim:lab-05-peak-by-policy), because it recomputes three blocks at a time.",
     description="Four horizontal bars of MiB at the fullest moment, split into what forward kept and what backward "
     "made again. none: 51.59, all kept. blocks: 2.55 kept and 4.78 made again. sqrt: 1.42 kept and 16.06 made again. "
     "selective: 24.59 kept and almost nothing made again. FLOPs are 1, 1.33, 1.33 and 1.14 times those of none.",
@@ -72,8 +73,8 @@ def policies() -> Figure:
         axes.barh(place, kept[policy], 0.62, color=style.ACTIVATIONS)
         axes.barh(place, peaks[policy] - kept[policy], 0.62, left=kept[policy], color=style.TEMPORARY)
         axes.text(peaks[policy] + 0.6, place, f"{peaks[policy]:.2f} MiB", va="center", fontweight="bold")
-    axes.text(24, 1, "kept after forward", color=style.ACTIVATIONS, va="center", ha="center")
-    axes.text(40, 2, "made again in backward", color=style.TEMPORARY, va="center", ha="center")
+    axes.text(22, 1, "kept after forward", color=style.ACTIVATIONS, va="center")
+    axes.text(33.5, 2, "made again in backward", color=style.TEMPORARY, va="center")
     labels = [f"{policy}: {words}\n{flops[policy]:.2f} × FLOPs" for policy, words in POLICIES.items()]
     axes.set_yticks(range(len(POLICIES)), labels)
     axes.set(ylim=(len(POLICIES) - 0.45, -0.55), xlim=(0, 90), xlabel="activations at the fullest moment (MiB)")
@@ -83,8 +84,9 @@ def policies() -> Figure:
 
 @figure(
     "lab-05-numbers-for-tensors",
-    caption="The exercise `checkpoint` for y = sin(cos(sin(x))). The first run packs numbers in place of tensors. "
-    "The first `unpack` in backward starts the second run, which makes all tensors again; each `unpack` takes one out.",
+    caption="The exercise `checkpoint` for y = sin(cos(sin(x))). In the first run, `pack` replaces each tensor by a "
+    "number. The first `unpack` in backward starts the second run, which computes all tensors again. Each `unpack` "
+    "returns one of these tensors.",
     description="A diagram in three rows. Top: the first run, x through sin, cos, sin to y; pack turns each saved "
     "tensor into a number. Middle: autograd's graph keeps the numbers 0, 1 and 2. Bottom: the second run "
     "hands each saved tensor to remade, as 0, 1 and 2, and unpack(2) takes tensor 2 from there.",
@@ -117,9 +119,9 @@ def numbers_for_tensors() -> Figure:
 
 @figure(
     "lab-05-break-it",
-    caption="Both bugs beside a healthy run. With other masks the gradient is [wrong](claim:lab-05-another-mask), but "
-    "the two curves can hardly be told apart. If no input requires a gradient, [no weight](claim:lab-05-nobody-asks) "
-    "gets one, and the loss stands still.",
+    caption="Both bugs beside a healthy run. Left: with other masks in the second run, the gradient is "
+    "[wrong](claim:lab-05-another-mask), but the two curves can hardly be told apart. Right: if no input requires a "
+    "gradient, [no weight of a block](claim:lab-05-nobody-asks) gets a gradient, and the loss hardly changes.",
     description="Two plots of training loss over steps. Left, 60 steps with dropout 0.5: both lines fall from 4.54 "
     "nats per token, and the line with other masks ends at 3.27, slightly above the healthy line at 3.21. Right: the "
     "line of the healthy run falls from 4.5 to 3.6 in 50 steps, and the line without a gradient stays at 4.5.",

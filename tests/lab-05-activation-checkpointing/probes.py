@@ -27,7 +27,15 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rankzero.exercises.probes.untrusted_values import array, flat, gradients, is_tensor, tuple_items, type_name
+from rankzero.exercises.probes.untrusted_values import (
+    array,
+    described,
+    flat,
+    gradients,
+    is_tensor,
+    tuple_items,
+    type_name,
+)
 
 WIDTH, ROWS = 6, 5
 
@@ -148,7 +156,7 @@ def array_or_nan(tensor: Any) -> np.ndarray:
 def tensor(value: Any) -> Tensor:
     """Returns `value` if it is a true tensor. TypeError for other types and for subclasses that imitate tensors."""
     if not is_tensor(value):
-        raise TypeError(f"what came back is of type {type_name(value)}; a tensor was expected.")
+        raise TypeError(f"the return value is of type {type_name(value)}; expected a tensor.")
     return value
 
 
@@ -173,8 +181,8 @@ def whole(value: Any) -> Any:
     if type(value) is list and all(type(number) in WHOLE for number in value):
         return [int(number) for number in value]
     if value is None:
-        return "None (is a `return` missing?)"
-    return int(value) if type(value) in WHOLE else f"{type_name(value)} {value!r}"[:60]
+        return "None"
+    return int(value) if type(value) in WHOLE else described(value)
 
 
 WHOLE = (int, np.int64, np.int32)
@@ -345,6 +353,10 @@ def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
         "same": [name for name in named if name not in flags and given.get(name) is named[name]],
         "values": [array(value) if is_tensor(value) else type_name(value) for value in tensors],
         "dtypes": [str(value.dtype) if is_tensor(value) else None for value in tensors],
+        "copied": [
+            value.data_ptr() != named[name].data_ptr() if is_tensor(value) else None
+            for name, value in zip(flags, tensors, strict=True)
+        ],
         "caller": [named[name].requires_grad == flag for name, flag in flags.items()],
     }
 
@@ -876,6 +888,11 @@ def peaks(learner: ModuleType, seed: int) -> dict[str, Any]:
     rising = _layers(learner, [[10, 5, 1], [100, 7, 1], [20, 9, 1]])  # the fullest layer is not the last
     returned.append(learner.peak_bytes(rising, {0, 1, 2}))
     return {"choices": [*choices, [0, 1, 2]], "peaks": [whole(peak) for peak in returned]}
+
+
+def peak_of_nothing(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the peak of no layers."""
+    return {"peak": whole(learner.peak_bytes([], []))}
 
 
 def _peak(sizes: Sizes, places: list[int]) -> int:

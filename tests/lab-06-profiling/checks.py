@@ -26,13 +26,13 @@ CAUSES = ("starved loader", "sync every step", "many tiny ops", "none of these")
 def intervals(got: Answers, expected: Answers) -> str | None:
     """The merged intervals are the reference's, and the given ones are untouched."""
     if not equal(got["type"], "list"):
-        return f"what came back is of type {shorten(got['type'])}; a list of pairs (start, end) was expected."
+        return f"the return value is of type {shorten(got['type'])}; expected a list of pairs (start, end)."
     if not equal(got["given"], expected["given"]):
-        return "the list that was given is changed after it: work on a copy, or on sorted(intervals)."
+        return "merged changes the list that is passed to it: work on a copy, or on sorted(intervals)."
     if not equal(got["merged"], expected["merged"]):
         mine, wanted = _pairs(got["merged"]), _pairs(expected["merged"])
         return f"the merged intervals are {mine}; expected {wanted}{_left_over(got['merged'])}."
-    return None if equal(got["empty"], []) else "no intervals at all should give an empty list."
+    return None if equal(got["empty"], []) else "the result for an empty list is not an empty list."
 
 
 def _left_over(flat: Any) -> str:
@@ -57,15 +57,15 @@ def fractions(where: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         if not equal(got["type"], "tuple"):
             kind = shorten(got["type"])
-            return f"what came back is of type {kind}; a pair was expected: milliseconds, and a dictionary."
+            return f"the return value is of type {kind}; expected a pair of milliseconds and a dictionary."
         if not equal(got["names"], expected["names"]):
             return f"the dictionary has the names {names(got['names'])}; expected {', '.join(expected['names'])}."
         if not equal(got["events"], expected["events"]):
-            return "the events that were given are changed after it; somebody else may need them."
+            return "the function changes the events that are passed to it; expected them to stay as they are."
         for phase in PHASES:
             if not equal(got[phase], expected[phase], TOLERANCE):
-                both = off_by(got[phase], expected[phase], 1e-3, "as of times to whole microseconds").rstrip(".")
-                added = f"yours add up to {worded(got['sum'])}{common_factor(got, expected)}"
+                both = off_by(got[phase], expected[phase], 1e-3, "such as that of times to microseconds").rstrip(".")
+                added = f"your fractions add up to {worded(got['sum'])}{common_factor(got, expected)}"
                 return f"{where}, the fraction of {phase} {both}; {added}."
         return None
 
@@ -97,7 +97,7 @@ def unit_or_rounding(got: Any, expected: Any) -> str:
     if type(got) is not float or type(expected) is not float:
         return ""
     if digits := next((digits for digits in range(1, 7) if got == round(expected, digits)), 0):
-        return f": rounded to {digits} digits, where the number itself was asked for"
+        return f": it is rounded to {digits} digits; return it without rounding"
     return next((f": {words}" for factor, words in UNITS.items() if equal(got, factor * expected, TOLERANCE)), "")
 
 
@@ -114,7 +114,7 @@ def off_by(got: Any, expected: Any, rounding: float = 1e-5, source: str = "or fr
     """The two numbers, and of a difference up to `rounding` its usual cause."""
     text = mismatch_text(got, expected)
     if isinstance(got, int | float) and isinstance(expected, float) and equal(got, expected, rounding):
-        return f"{text.rstrip('.')}: so small a difference comes from rounding, {source}."
+        return f"{text.rstrip('.')}: a difference this small comes from rounding, {source}."
     return text
 
 
@@ -140,16 +140,16 @@ def operations(where: str, what: str) -> Judge:
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if not equal(got["type"], "dict"):
-            return f"what came back is of type {shorten(got['type'])}; a dictionary, name to (calls, ms), was expected."
+            return f"the return value is of type {shorten(got['type'])}; expected a dictionary, name to (calls, ms)."
         if not equal(got["names"], expected["names"]):
             return f"{where}, the operations are {names(got['names'])}; expected {', '.join(expected['names'])}."
         if not equal(got["events"], expected["events"]):
-            return "the events that were given are changed after it; somebody else may need them."
+            return "the function changes the events that are passed to it; expected them to stay as they are."
         if not equal(got["kinds"], expected["kinds"]):
-            return f"calls are of type {names(got['kinds'])}; a whole number was expected."
+            return f"calls are of type {names(got['kinds'])}; expected a whole number."
         mine, right = got[what], expected[what]
         if not isinstance(mine, list) or len(mine) != len(right):
-            return f"{where}, there are no {what} for each of the operations."
+            return f"{where}, {what} are not given for each of the operations."
         for name, one, wanted in zip(expected["names"], mine, right, strict=True):
             if not equal(one, wanted, TOLERANCE):
                 words = {"calls": "the number of calls", "ms": "the self time in milliseconds"}[what]
@@ -165,7 +165,7 @@ def a_number(what: str, name: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         if type(got[name]) in (int, float):
             return None
-        return f"{what} is of type {shorten(got['type'])}; a number was expected."
+        return f"{what} is of type {shorten(got['type'])}; expected a number."
 
     return judge
 
@@ -184,15 +184,15 @@ CASES = {
     "nothing but tiny": "most of the operations' self time is in calls of 5 µs",
     "tiny, long pauses": "30 % of the operations' self time is in calls of 5 µs, and nothing runs for half of the step",
     "third tiny": "a third of the operations' self time is in calls of 15 µs",
-    "nothing": "the measured steps have no such mark, and the first, unmeasured ones wait long for data",
-    "nothing, after a slow start": "the measured steps have no such mark; the first ones read numbers and are tiny",
+    "nothing": "the measured steps show no cause, and the first, unmeasured ones wait long for data",
+    "nothing, after a slow start": "the measured steps show no cause; the first have many reads and tiny operations",
     "loads ahead": "data is loaded by another thread while the model works",
     "five reads": "five numbers per step are read",
     "few reads": "fewer than SYNCS numbers per step are read, more than SYNCS in all",
     "many reads": "55 numbers per step are read, fewer than SYNCS",
     "some reads": "30 numbers per step are read, more than SYNCS in all",
     "many, not tiny": "there are many calls of 45 µs each, which is more than TINY_MS",
-    "many, one long": "an operation's calls are short but for one, so that their mean is more than TINY_MS",
+    "many, one long": "one call of an operation is long and the others are short, with a mean of more than TINY_MS",
     "tiny, little time": "most calls take 3 µs, and all of those together 17 % of the operations' self time",
     "data leads": "data takes more than any other phase, and less than DATA_SHARE",
     "idle, some data": "data takes a quarter of the steps, and idle more than that",
@@ -210,7 +210,7 @@ def causes(*names: str) -> Judge:
             place = f"trace {expected['order'].index(name)}"
             if not equal(got[place], expected[place]):
                 verdict = shorten(repr(got[place]))
-                return f"a trace in which {CASES[name]} is called {verdict}; expected {expected[place]!r}."
+                return f"a trace in which {CASES[name]}: the result is {verdict}; expected {expected[place]!r}."
         return None
 
     return judge
@@ -224,10 +224,10 @@ def patient(name: str) -> Judge:
         if equal(found, expected[name]):
             return None
         if not isinstance(found, str) or not found:
-            return f"{name} is not among the names of the dictionary that came back."
+            return f"the returned dictionary has no cause for {name}."
         if found not in CAUSES:
-            return f"{name}: {shorten(repr(found))} is none of CAUSES, which are {', '.join(map(repr, CAUSES))}."
-        said = f"{found!r} is not what slows it"
+            return f"{name}: {shorten(repr(found))} is not in CAUSES, which are {', '.join(map(repr, CAUSES))}."
+        said = f"{found!r} is not its cause"
         return f"{name}: {said}. Profile it with --script {name}.py, and compare with a run without --script."
 
     return judge
@@ -265,37 +265,38 @@ def ended(got: Answers, expected: Answers) -> str | None:
     ):
         return failure
     if not equal(got["left"], expected["left"]):
-        return f"after the end the model has {shorten(got['left'])} hooks; expected {expected['left']}: other people's."
+        hooks = f"{shorten(got['left'])} hooks; expected {expected['left']}, those of other code"
+        return f"after the end the model has {hooks}."
     return None
 
 
 def filled(got: Answers, expected: Answers) -> str | None:
     """The dictionary has each name with its two lists, from the beginning; the caller's dictionary is as it was."""
     if not equal(got["type"], "dict"):
-        return f"the block is given a value of type {shorten(got['type'])}; a dictionary was expected."
+        return f"the value that watch yields is of type {shorten(got['type'])}; expected a dictionary."
     if not equal(got["names"], expected["names"]):
         return f"the dictionary has the names {names(got['names'])}; expected {', '.join(expected['names'])}."
     if not equal(got["keys"], expected["keys"]):
         return "each name of the dictionary needs exactly two lists, 'activation' and 'gradient', empty ones too."
-    return None if got["given"] is True else "the dictionary of modules that was given is changed after it."
+    return None if got["given"] is True else "watch changes the dictionary of modules that is passed to it."
 
 
 def removed(got: Answers, expected: Answers) -> str | None:
     """No hook of its own is left, and nobody else's is gone."""
     for key, when in (("left", "after the block"), ("left after an exception", "after an exception in the block")):
         if not equal(got[key], expected[key]):
-            return f"{when} the model has {shorten(got[key])} hooks; expected {expected[key]}: other people's."
+            return f"{when} the model has {shorten(got[key])} hooks; expected {expected[key]}, those of other code."
     if not equal(got["noted after"], got["noted"]):
         return "a forward pass after the block still adds to the notes."
     if not equal(got["raised"], expected["raised"]):
-        return f"a step that raises {expected['raised']} in the block ends with {shorten(got['raised'])}."
+        return f"the block raises {expected['raised']}, but the code around it gets {shorten(got['raised'])}."
     return None
 
 
 def nothing_kept(got: Answers, expected: Answers) -> str | None:
     """The notes are scalars without a graph, and keep no tensor of the model alive."""
     if not equal(got["graphs"], 0):
-        return f"notes with a graph behind them: {shorten(got['graphs'])}; expected 0. Detach before you compute."
+        return f"notes with a graph: {shorten(got['graphs'])}; expected 0. Detach the output before you compute."
     if not equal(got["alive"], 0):
         return f"outputs of the model still in memory after the step: {shorten(got['alive'])}; expected 0."
     if not equal(got["scalars"], got["tensors"]):
@@ -306,7 +307,7 @@ def nothing_kept(got: Answers, expected: Answers) -> str | None:
 def nothing_waits(got: Answers, expected: Answers) -> str | None:
     """No number is read in the block."""
     if not equal(got["waits"], 0):
-        return f"numbers that the hooks read in one step, and wait for the device: {shorten(got['waits'])}; expected 0."
+        return f"numbers that the hooks read in a step: {shorten(got['waits'])}; expected 0. Reads wait for the device."
     if not equal(got["tensors"], got["entries"]) or not got["entries"]:
         return f"notes that are tensors: {shorten(got['tensors'])}; expected all {shorten(got['entries'])}."
     return None
@@ -315,23 +316,23 @@ def nothing_waits(got: Answers, expected: Answers) -> str | None:
 def undisturbed(got: Answers, expected: Answers) -> str | None:
     """Loss, gradients, random numbers and mode are those of a step without hooks."""
     if not equal(got["loss"], expected["loss"]):
-        return f"the loss of a noted step {mismatch_text(got['loss'], expected['loss'])}"
+        return f"the loss of a step with notes {mismatch_text(got['loss'], expected['loss'])}"
     if not equal(got["gradients"], expected["gradients"]):
-        return "the gradients after a noted step differ from those of a step without notes."
+        return "the gradients after a step with notes differ from those of a step without notes."
     if not equal(got["random"], expected["random"]):
-        return "the run draws other random numbers after a noted step."
-    return None if equal(got["training"], expected["training"]) else "a module is in another mode after it than before."
+        return "the run draws other random numbers after a step with notes."
+    return None if equal(got["training"], expected["training"]) else "the mode of a module, train or eval, has changed."
 
 
 def sheet_unchanged(got: Answers, expected: Answers) -> str | None:
     """The data sheet is as it was."""
-    return None if got["sheet"] is True else "the data sheet that was given is changed after it."
+    return None if got["sheet"] is True else "mfu changes the data sheet that is passed to it."
 
 
 def same_shares(got: Answers, expected: Answers) -> str | None:
     """Each share, and the operations as they were."""
     if not equal(got["type"], "float"):
-        return f"what comes back is of type {shorten(got['type'])}; a float was expected, 0.0 too."
+        return f"the return value is of type {shorten(got['type'])}; expected a float, also for 0.0."
     words = (
         "of some tiny and some long operations",
         "of tiny operations only",
@@ -341,15 +342,15 @@ def same_shares(got: Answers, expected: Answers) -> str | None:
     )
     if failure := numbers_equal("shares", *(f"the share {case}" for case in words))(got, expected):
         return failure
-    return None if got["unchanged"] is True else "the operations that were given are changed after it."
+    return None if got["unchanged"] is True else "tiny_share changes the operations that are passed to it."
 
 
 NARROW = 1e-5  # float32 has 24 bits; a mistake in float16 or bfloat16 is larger than 1e-4
 
 # That the notes are of this model's numbers shows that they were taken; whether they are right is for note/activation.
-noted = equals_reference("activation", TOLERANCE, lambda *_: "the notes are not of what passed through the layer.")
+noted = equals_reference("activation", TOLERANCE, lambda *_: "the notes are not those of the layer's outputs.")
 
-# The patients' names never change, and what ails them does not either: only who can tell fresh traces apart is asked.
+# The patients and their causes never change, so these checks require a diagnosis that is right on fresh traces.
 EXAMINED = ("diagnose/starved", "diagnose/sync", "diagnose/tiny")
 
 EXERCISES = (
@@ -360,10 +361,10 @@ EXERCISES = (
         difficulty="easy",
         proves="you can measure what overlapping ranges cover",
         hints=(
-            "Sort by start. An interval that starts no later than the last one ends makes that one longer, or lies "
-            "inside it; any other begins a new one.",
-            "sorted(intervals) is a new list. Keep the result's last interval at hand: its end becomes the larger of "
-            "its own and the next one's.",
+            "Sort by start. An interval that starts no later than the result's last interval ends extends that "
+            "interval, or lies inside it; any other interval is added to the result.",
+            "sorted(intervals) is a new list. If the next interval overlaps or touches the result's last interval, "
+            "the end of the last interval becomes the larger of the two ends.",
         ),
         checks=(
             Check(
@@ -384,8 +385,8 @@ EXERCISES = (
         hints=(
             'Look at kind "user_annotation" only. Sort the steps by their time, not by their name, and drop the first '
             "`warmup`. Merge a phase's ranges before you add them up, and cut them at the borders of the steps.",
-            "Go through PHASES and collect ranges as you go: what the merged collection covers more than before is "
-            "this phase's own time. What all of them leave is idle.",
+            "Go through PHASES and collect the ranges of all phases so far. The time that the merged ranges cover now, "
+            "but did not cover before this phase, is the time of this phase. The time that is never covered is idle.",
         ),
         checks=(
             Check(
@@ -445,14 +446,15 @@ EXERCISES = (
         functions=("self_times",),
         minutes=20,
         difficulty="medium",
-        proves="you know why aten::linear is at the top of one table and aten::mm at the top of the other",
+        proves="you know why aten::linear is at the top by total time, and aten::mm at the top by self time",
         hints=(
-            "An operation's total time holds that of the operations it calls. Take from each one the durations of "
-            "those directly inside it.",
+            "An operation's total time includes that of the operations that it calls. Subtract from each operation "
+            "the durations of the operations directly inside it.",
             "Sort by thread, then start, the longer first. Keep a stack of operations that have not ended: its top is "
-            "the caller of the next one.",
-            "For each operation: pop what ran on another thread or has ended; if something is left, take this "
-            "operation's duration from it; add the duration, and one call, to its own name; push it.",
+            "the caller of the next operation.",
+            "For each operation: pop those that ran on another thread or have ended; if one is left on the stack, "
+            "subtract this operation's duration from it; add the duration, and one call, to this operation's own "
+            "name; push it.",
         ),
         checks=(
             Check(
@@ -482,7 +484,7 @@ EXERCISES = (
             ),
             Check(
                 "self_times/threads",
-                "takes nothing from an operation for what another thread does meanwhile",
+                "subtracts nothing from an operation for operations of another thread",
                 points=1,
                 probe="operations_on_threads",
                 judge=operations("with two threads", "ms"),
@@ -500,7 +502,8 @@ EXERCISES = (
             "Forward multiplies and adds once for each weight and token: 2N FLOPs. Backward takes twice that. "
             "Attention's two products take 4LHQT forward.",
             "The rate belongs to all devices, the data sheet to one. A sparse row is twice the dense peak.",
-            "Forward is one unit, backward two. Doing a share r of the forward again makes 3 + r of 3.",
+            "Forward is one unit of FLOPs, backward two. With a share r of the forward recomputed, the hardware "
+            "executes 3 + r units where the model needs 3.",
         ),
         checks=(
             Check(
@@ -509,7 +512,7 @@ EXERCISES = (
                 points=3,
                 probe="formula",
                 judge=all_of(
-                    a_number("what palm_flops returns", "flops"),
+                    a_number("the result of palm_flops", "flops"),
                     number_equals("palm", "for PaLM (540.35 billion parameters), the FLOPs of one token"),
                     number_equals("flops", "where some parameters are only looked up, the FLOPs of one token"),
                 ),
@@ -520,28 +523,26 @@ EXERCISES = (
                 points=4,
                 probe="utilization",
                 judge=all_of(
-                    a_number("what mfu returns", "dense"),
+                    a_number("the result of mfu", "dense"),
                     sheet_unchanged,
                     plain_number("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
                     plain_number("dense", "the MFU of a run in fp32"),
                     plain_number("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
                     plain_number("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
                     plain_number("one", "the MFU of a run on one device"),
-                    plain_number(
-                        "impossible", "the MFU of a rate that somebody has measured wrongly, which shows because it"
-                    ),
+                    plain_number("impossible", "the MFU of a rate that was measured wrongly and is above the peak"),
                 ),
             ),
             Check(
                 "utilization/hfu",
-                "adds what is computed again",
+                "adds the FLOPs that are recomputed",
                 points=2,
                 probe="hardware",
                 judge=equals_reference(
                     "hfu",
                     TOLERANCE,
                     lambda got, expected: (
-                        "HFU with nothing, some and all of the forward done again, and of an MFU that was measured "
+                        "HFU with none, some and all of the forward recomputed, and of an MFU that was measured "
                         f"wrongly, {mismatch_text(got, expected).rstrip('.')}{unit_or_rounding(got, expected)}."
                     ),
                 ),
@@ -553,7 +554,7 @@ EXERCISES = (
         functions=("tiny_share",),
         minutes=5,
         difficulty="easy",
-        proves="you can tell many small calls from many calls",
+        proves="you can measure the share of the time that small calls take",
         hints=(
             "A mean self time is an operation's self time over its calls, both from its pair.",
             "Add up the milliseconds of operations with milliseconds / calls < TINY_MS; divide by all milliseconds.",
@@ -575,8 +576,9 @@ EXERCISES = (
         difficulty="medium",
         proves="you can name what slows a run from its trace, before you read its code",
         hints=(
-            "You have written what it needs: the fractions say whether data starves the step, self times count calls.",
-            "Calls per step: divide by the measured steps. The causes are asked in the order of the docstring.",
+            "Your functions give all that it needs: fractions show whether data starves the step, self times count "
+            "calls.",
+            "Calls per step: divide by the measured steps. Test the causes in the order of the docstring.",
             "data > DATA_SHARE; calls of aten::_local_scalar_dense / steps >= SYNCS; "
             "tiny_share(operations) > TINY_SHARE.",
         ),
@@ -651,7 +653,7 @@ EXERCISES = (
         checks=(
             Check(
                 "patients/a",
-                "names what ails patient A",
+                "names the cause that slows patient A",
                 points=1,
                 probe="named",
                 judge=patient("patient_a"),
@@ -659,7 +661,7 @@ EXERCISES = (
             ),
             Check(
                 "patients/b",
-                "names what ails patient B",
+                "names the cause that slows patient B",
                 points=1,
                 probe="named",
                 judge=patient("patient_b"),
@@ -667,7 +669,7 @@ EXERCISES = (
             ),
             Check(
                 "patients/c",
-                "names what ails patient C",
+                "names the cause that slows patient C",
                 points=1,
                 probe="named",
                 judge=patient("patient_c"),
@@ -682,14 +684,14 @@ EXERCISES = (
         difficulty="easy",
         proves="you can measure the gradient that clipping measures",
         hints=(
-            "A vector's length is the root of the sum of squares; of several vectors together, the root of the sum of "
-            "all squares.",
+            "A vector's norm is the root of the sum of its squares; the norm of several vectors as one vector is the "
+            "root of the sum of all squares.",
             "Skip parameters whose .grad is None. gradient.double() before you square; math.sqrt gives a float.",
         ),
         checks=(
             Check(
                 "gradient_norm/norm",
-                "takes the gradients of a module for one vector, and leaves them as they are",
+                "returns the norm of all gradients as one vector, and does not change them",
                 points=2,
                 probe="gradient_norms",
                 judge=all_of(
@@ -700,7 +702,7 @@ EXERCISES = (
                     norm_equals("whole", "the norm of a model with a frozen part"),
                     norm_equals("tied", "the norm of a module that uses one layer twice"),
                     norm_equals("pair", "the norm of two layers that share their weight"),
-                    equals_reference("unchanged", 0, lambda *_: "the gradients themselves are changed after it."),
+                    equals_reference("unchanged", 0, lambda *_: "gradient_norm changes the gradients."),
                 ),
             ),
             Check(
@@ -730,8 +732,8 @@ EXERCISES = (
             "tensor's own register_hook sees its gradient in backward, if it needs one.",
             "Detach before you compute; append the scalar tensor, without item(). "
             "torch.promote_types(tensor.dtype, torch.float32) is a dtype that is wide enough.",
-            "Collect the handles of all hooks, those of the tensors too, in a list that the returned function goes "
-            "through: a backward that comes later must find no hook.",
+            "Collect the handles of all hooks, those of the tensors too, in a list. The returned function removes all "
+            "of them, so that a later backward runs no hook.",
         ),
         checks=(
             Check(
@@ -822,10 +824,10 @@ EXERCISES = (
         difficulty="medium",
         proves="you can watch a model and leave no trace, whatever happens",
         hints=(
-            "@contextmanager turns a function with one yield into a context: what comes before the yield runs at the "
-            "beginning of the block, what comes after it at the end.",
-            "Make the dictionary with its lists first, call note for each module, and keep what it returns. "
-            "try: yield log, finally: call each of these functions.",
+            "@contextmanager turns a function with one yield into a context: the code before the yield runs at the "
+            "beginning of the block, the code after the yield at its end.",
+            "Make the dictionary with its lists first, call note for each module, and keep the functions that it "
+            "returns. try: yield log, finally: call each of these functions.",
         ),
         checks=(
             Check(

@@ -83,8 +83,8 @@ def first_run() -> Figure:
 
 @figure(
     "lab-06-break-it",
-    caption="The first step beside the mean of five warm steps, both recorded. Forward is the pass that grows, since "
-    "it is the first to use anything; the first step makes [about 350 more calls](claim:lab-06-calls-of-a-step).",
+    caption="The first step beside the mean of five warm steps, both recorded. Forward grows most, because "
+    "every operation is new; the first step makes [about 350 more calls](claim:lab-06-calls-of-a-step).",
     description="Two horizontal bars in milliseconds. The warm step takes 37 ms: forward 12.0, backward 21.9. The "
     "first step takes 49 ms: forward 19.9, backward 23.6. In the first step all phases are longer, forward most.",
 )
@@ -112,8 +112,8 @@ def break_it() -> Figure:
 
 @figure(
     "lab-06-own-time",
-    caption="`phase_fractions` on the example: data on another thread overlaps forward for 2 ms. These 2 ms "
-    "belong to forward alone, so the fractions of all phases add up to 1.",
+    caption="A step with two threads: data on thread 2 overlaps forward for 2 ms. These 2 ms belong to forward alone, "
+    "so the fractions of all phases add up to 1.",
     description="A step of 10 ms. On thread 1 forward runs from 0 to 6 ms. On thread 2 data runs from 4 to 8 ms. The "
     "last row shows to which phase each instant belongs: forward from 0 to 6 ms, data from 6 to 8, idle from 8 to 10.",
 )
@@ -128,8 +128,8 @@ def own_time() -> Figure:
         for start, end, phase in ranges:
             text = phase if place < 2 else f"{phase} {(end - start) / 10:.1f}"
             axes.barh(place, end - start, 0.6, left=start, color=PHASES[phase])
-            middle = 7 if place == 1 else (start + end) / 2
-            axes.text(middle, place, text, ha="center", va="center", color=style.PAPER, weight="bold")
+            middle, text_color = 7 if place == 1 else (start + end) / 2, style.text_on(PHASES[phase])
+            axes.text(middle, place, text, ha="center", va="center", color=text_color, weight="bold")
     axes.plot([4, 4, 6, 6], [-0.45, 2.45, 2.45, -0.45], color=style.MUTED, linestyle=":", linewidth=1.2)
     axes.text(6.1, 0, "the 2 ms of both count once", va="center", color=style.MUTED)
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])

@@ -75,8 +75,9 @@ def counts_in_chunk(ranks: list[list[float]], sums: list[float], place: int) -> 
     rows, wanted = np.array(ranks)[:, chunk], np.array(sums)[chunk]
     for counts in itertools.product(range(4), repeat=len(ranks)):
         if equal(np.array(counts, float) @ rows, wanted, EXACT):
-            told = [f"rank {rank}'s {many} times" for rank, many in enumerate(counts) if many != 1]
-            return f" Of the ranks' numbers, this chunk has {', '.join(told)}, the others once." if told else ""
+            said = {0: "missing", 2: "counted twice"}
+            told = [f"rank {rank} is {said.get(n, f'counted {n} times')}" for rank, n in enumerate(counts) if n != 1]
+            return f" In the sum of this chunk, {', '.join(told)}." if told else ""
     return ""
 
 
@@ -138,7 +139,7 @@ def own_numbers_first(got: Answers, expected: Answers) -> str | None:
         for rank, first in enumerate(got["first"][case]):
             allowed = [None] if expected["first"][case][rank] is None else expected["given"][case][rank]
             if first not in allowed:
-                return f"{where}: rank {rank} began with a message of other numbers than its own."
+                return f"{where}: the first message of rank {rank} does not hold the rank's own numbers."
     return None
 
 
@@ -167,12 +168,12 @@ def complete(got: Answers, expected: Answers) -> str | None:
     for case, where in enumerate(cases(expected)):
         for rank, changed in enumerate(got["changed"][case]):
             if changed:
-                return f"{where}: {plural(changed, 'number')} of rank {rank}'s `outgoing` changed; it is to stay."
+                return f"{where}: {plural(changed, 'number')} of rank {rank}'s `outgoing` changed; expected none."
         for rank, unfinished in enumerate(got["unfinished"][case]):
             if unfinished:
                 return (
                     f"{where}: exchange returned on rank {rank} without waiting for {plural(unfinished, 'message')}: "
-                    "`outgoing` may not be sent yet, or `incoming` not be filled. Call wait() of each."
+                    "`outgoing` may not be sent yet, or `incoming` not filled. Call wait() for each message."
                 )
     return None
 
@@ -232,7 +233,7 @@ def waited_for(got: Answers, expected: Answers) -> str | None:
         if unwaited:
             return (
                 f"same_start returned on rank {rank} without waiting for {plural(unwaited, 'collective')}: with "
-                "async_op=True, a tensor has its new numbers after wait() of what the call returned."
+                "async_op=True, a tensor has its new numbers only after wait() on the object that the call returned."
             )
     return None
 
@@ -312,7 +313,7 @@ def one_call_each(got: Answers, expected: Answers) -> str | None:
         if any(unwaited):
             return (
                 f"{where}: backward did not wait for {plural(max(unwaited), 'collective')}: with async_op=True, p.grad "
-                "may be divided or read only after wait() of what the call returned."
+                "may be divided or read only after wait() on the object that the call returned."
             )
     return None
 
@@ -391,7 +392,7 @@ def late(got: Answers, expected: Answers) -> str | None:
     if got["early"] != [False]:
         return "the other ranks were late, and reduce_bucket waited for them: start the all-reduce with async_op=True."
     said = _differs(got["late"], expected["late whole"], ("when the returned function is done on rank 0",))
-    return f"the other ranks were late, and {said} That function has to wait." if said else None
+    return f"the other ranks were late, and {said} That function must wait for the all-reduce." if said else None
 
 
 def sent_in_order(got: Answers, expected: Answers) -> str | None:
@@ -423,12 +424,12 @@ SENT = has_form("sent", row_of(list_of(integer), integer, integer, integer), 3)
 def unwaited(got: Answers, expected: Answers) -> str | None:
     """Nobody waits in backward; and finish() waits."""
     if got["in backward"] is not False:
-        return "rank 0 waits for an all-reduce in the middle of its backward: start it with async_op=True and go on."
+        return "rank 0 waits for an all-reduce in backward: start it with async_op=True, and wait in finish()."
     if got["attended"] < expected["attended"]:
         many = f"{got['attended']} of {plural(expected['attended'], 'all-reduce')}"
-        return f"rank 0 waited for {many}; expected all: they need not end in the order in which they were started."
+        return f"rank 0 waited for {many}; expected all of them: they may end in any order."
     said = _differs(got["gradients"], expected["whole"], ("when finish() returns on rank 0",))
-    return f"rank 1 was late, and {said} finish() has to wait." if said else None
+    return f"rank 1 was late, and {said} finish() must wait for every all-reduce." if said else None
 
 
 def same_calls(got: Answers, expected: Answers) -> str | None:
@@ -444,9 +445,9 @@ def same_calls(got: Answers, expected: Answers) -> str | None:
 def lists(got: Answers, expected: Answers) -> str | None:
     """Every rank's list is the expected one, and the learner's own work."""
     if not equal(got["torchs"], 0):
-        return "DistributedSampler did the work: it is what this exercise builds."
+        return "DistributedSampler was used; write its steps yourself."
     if got["kinds"]:
-        return f"what came back is a {got['kinds'][0]}; a list of int was expected."
+        return f"the return value is a {got['kinds'][0]}; expected a list of int."
     for case, mine, wanted in zip(expected["cases"], got["shards"], expected["shards"], strict=True):
         if mine == wanted:
             continue
@@ -467,7 +468,7 @@ shards = all_of(has_form("kinds", list_of(short_text)), has_form("shards", list_
 def undisturbed(got: Answers, expected: Answers) -> str | None:
     """The global generator is left alone."""
     if got["disturbed"] is not False:
-        return "torch's global generator was seeded or used: dropout and the like would repeat. Use one of your own."
+        return "torch's global generator was seeded or used, so dropout would repeat. Use a separate torch.Generator."
     return None
 
 
@@ -479,16 +480,24 @@ def quiet(got: Answers, expected: Answers) -> str | None:
         if forwards != right:
             return f"{where}: the forward passes had {shorten(forwards)} sequences; expected {right}."
         if [bool(event[0]) for event in mine] != [bool(event[0]) for event in wanted]:
-            return f"{where}: forward and backward do not take turns: one backward after each forward."
+            return f"{where}: forward and backward passes do not alternate; expected one backward after each forward."
         if [event[3] for event in mine] != [event[3] for event in wanted]:
             return f"{where}: the micro-batches went through the model in another order than first to last."
-        sent = [number for number, event in enumerate(mine) if event[1] < 0]
+        sent = [number for number, event in enumerate(mine) if event[1]]
         if sent:
             begun = f"micro-batch {sent[0] // 2 + 1} of {len(right)} began"
             return f"{where}: gradients had been sent when {begun}; expected none before the last backward."
-        between = [number for number, event in enumerate(mine) if event[1] != mine[0][1]]
+    return None
+
+
+def nothing_between(got: Answers, expected: Answers) -> str | None:
+    """No loss and no count is all-reduced between micro-batches."""
+    for where, mine, wanted in _by_rank(got, expected, "others"):
+        if len(mine) != len(wanted):
+            return f"{where}: {len(mine)} forward passes ran; expected {len(wanted)}."
+        between = [number for number, calls in enumerate(mine, start=1) if calls != mine[0]]
         if between:
-            begun = f"micro-batch {between[0] // 2 + 1} of {len(right)} began"
+            begun = f"micro-batch {between[0]} of {len(mine)} began"
             return f"{where}: a loss or a count was all-reduced after the first micro-batch and before {begun}."
     return None
 
@@ -497,7 +506,7 @@ def gradients_sent_once(got: Answers, expected: Answers) -> str | None:
     """The gradients are all-reduced once, by DDP, and at most two small messages besides."""
     for where, mine, _ in _by_rank(got, expected, "events"):
         if not [event[2] for event in mine if event[0]][-1]:
-            return f"{where}: DDP was kept from sending in the last micro-batch too; expected that it averages there."
+            return f"{where}: DDP's average was off in the last micro-batch too; expected it to be on there."
     for where, mine, wanted in _by_rank(got, expected, "bytes"):
         if sum(mine) != sum(wanted):
             return f"{where}: {sum(mine):,} bytes of gradients were all-reduced; expected {sum(wanted):,}, once."
@@ -507,11 +516,14 @@ def gradients_sent_once(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+# Each answer is read only if the answers before it are right, so that a mistake is recognized beside others.
 QUIET = all_of(
-    has_form("events", list_of(row_of(integer, integer, boolean, integer)), 2),
+    has_form("events", list_of(row_of(integer, boolean, boolean, integer)), 2),
+    quiet,
+    has_form("others", list_of(count), 2),
+    nothing_between,
     has_form("bytes", list_of(lambda size: integer(size) and size > 0), 2),
     has_form("left", row_of(integer, integer, integer), 2),
-    quiet,
     gradients_sent_once,
 )
 
@@ -522,14 +534,11 @@ def left_as_it_was(got: Answers, expected: Answers) -> str | None:
         if mine[0]:
             return f"{where}: {plural(mine[0], 'number')} of x and y changed; they are the caller's."
         if mine[1] != wanted[1]:
-            return (
-                f"{where}: the model is in {('eval', 'train')[bool(mine[1])]} mode after the call; before, it was not."
-            )
+            before, after = (("eval", "train")[bool(value[1])] for value in (wanted, mine))
+            return f"{where}: the model is in {after} mode after the call; expected {before} mode, as before the call."
     for rank, syncs in enumerate(got["syncs"]):
         if not syncs:
-            return (
-                f"rank {rank}: after the call DDP is still kept from sending: the next backward would average nothing."
-            )
+            return f"rank {rank}: after the call DDP's average is still off: the next backward would average nothing."
     return None
 
 
@@ -540,7 +549,7 @@ def mean_losses(got: Answers, expected: Answers) -> str | None:
     """All ranks return the mean loss of all ranks, a float."""
     for kind in got["types"]:
         if kind != "float":
-            return f"what came back is of type {kind}; the loss, a Python float, was expected."
+            return f"the return value is of type {kind}; expected the loss, a Python float."
     for ranks, mine, wanted in zip(expected["ranks"], got["losses"], expected["whole losses"], strict=True):
         for rank in range(ranks):
             if not equal(mine[rank], wanted[rank], FLOAT32):
@@ -559,9 +568,9 @@ EXERCISES = (
         difficulty="easy",
         proves="you can order two messages so that no rank waits forever",
         hints=(
-            "dist.send returns when the other side has received. If all ranks send first, who receives?",
-            "Start the sending with dist.isend, receive with dist.recv, then wait for the sending. Or start both in "
-            "the background, and wait for both.",
+            "dist.send returns when the other rank has received. If all ranks send first, which rank receives?",
+            "Start sending with dist.isend, receive with dist.recv, then wait until the tensor is sent. Or start "
+            "both in the background, and wait for both.",
             "sending = dist.isend(outgoing, (rank + 1) % K); dist.recv(incoming, (rank - 1) % K); sending.wait().",
         ),
         checks=(
@@ -596,10 +605,10 @@ EXERCISES = (
         difficulty="hard",
         proves="you know what an all-reduce sends, and why it costs a rank hardly more for more ranks",
         hints=(
-            "Take K = 3 and paper. In step 0 rank r sends its chunk r. Which chunk has it just received, and what does "
-            "it send in step 1? After K - 1 steps, which chunk is complete on rank r?",
-            "tensor.view(-1).tensor_split(K) gives views to write into. `exchange` needs a tensor of the right size "
-            "for what comes: as long as the chunk that you add it to.",
+            "Draw the ring for K = 3 on paper. In step 0, rank r sends its chunk r. Which chunk does it receive in "
+            "step 0, and which does it send in step 1? After K - 1 steps, which chunk is complete on rank r?",
+            "tensor.view(-1).tensor_split(K) gives views to write into. `exchange` needs a tensor for the incoming "
+            "chunk, as long as the chunk to which you add it.",
             "In step s, send chunk (rank - s) % K and receive chunk (rank - s - 1) % K: add it in the first K - 1 "
             "steps, copy it in the others.",
         ),
@@ -642,11 +651,11 @@ EXERCISES = (
         functions=("same_start",),
         minutes=8,
         difficulty="easy",
-        proves="you know everything that makes two models one before the first step",
+        proves="you know which tensors of two models must be equal before the first step",
         hints=(
             "What does forward read besides the parameters that train?",
-            "model.parameters() names a tied parameter once, and frozen ones too. model.state_dict() leaves out "
-            "buffers with persistent=False; model.buffers() has all of them.",
+            "model.parameters() yields a tied parameter once, and also yields frozen parameters. model.state_dict() "
+            "leaves out buffers with persistent=False; model.buffers() yields all buffers.",
             "for tensor in (*model.parameters(), *model.buffers()): dist.broadcast(tensor.detach(), src=0).",
         ),
         checks=(
@@ -690,10 +699,10 @@ EXERCISES = (
         difficulty="medium",
         proves="you can say what DDP does when it wraps a model, and what its hooks do in backward",
         hints=(
-            "Two things make K models one: they start equal, and they follow the same gradient. `same_start` is the "
-            "first. When is a parameter's gradient complete, and who can tell you?",
-            "p.register_post_accumulate_grad_hook(f) calls f(p) when p.grad is complete: f gets the parameter. A "
-            "frozen parameter takes no hook.",
+            "K models stay equal if they start equal and always use the same gradient. `same_start` gives them the "
+            "same start. When is a parameter's gradient complete, and which hook runs at that moment?",
+            "p.register_post_accumulate_grad_hook(f) calls f(p) when p.grad is complete: f gets the parameter, not the "
+            "gradient. A frozen parameter cannot have such a hook.",
             "def average(p): dist.all_reduce(p.grad); p.grad.div_(dist.get_world_size()). Register it on each p of "
             "model.parameters() that requires a gradient: that iterator names a tied parameter once.",
         ),
@@ -723,7 +732,7 @@ EXERCISES = (
             ),
             Check(
                 "data_parallel/special",
-                "leaves frozen and unused parameters alone, sends tied ones once, keeps dtypes",
+                "sends nothing for frozen and unused parameters, tied ones once, keeps dtypes",
                 points=2,
                 probe="special",
                 judge=all_of(
@@ -740,12 +749,13 @@ EXERCISES = (
         difficulty="medium",
         proves="you can say which gradients share an all-reduce, and when a bucket is full",
         hints=(
-            "Three parameters of 5 float32 each, cap 40: after which one is the first bucket full? And with the second "
-            "in bfloat16?",
-            "Keep one open bucket per dtype, in a dictionary. Add first, then look whether the bucket has reached the "
-            "cap.",
+            "Take three parameters of 5 float32 numbers each, and a cap of twice the bytes of one. Which parameter "
+            "fills the first bucket? Which one fills it if the second parameter is in bfloat16?",
+            "Keep one open bucket per dtype, in a dictionary. First add the parameter, then test whether the bucket "
+            "has reached the cap.",
             "for p in reversed([p for p in parameters if p.requires_grad]): bucket = filling.setdefault(p.dtype, []); "
-            "bucket.append(p); if its bytes >= cap: closed.append(filling.pop(p.dtype)). Return closed, then the rest.",
+            "bucket.append(p); if its bytes >= cap: closed.append(filling.pop(p.dtype)). Return closed, then the "
+            "buckets that are still open.",
         ),
         checks=(
             Check(
@@ -764,8 +774,8 @@ EXERCISES = (
         difficulty="medium",
         proves="you can start a collective now and wait for it later",
         hints=(
-            "dist.all_reduce(flat, async_op=True) returns a handle at once. What must be kept until somebody waits?",
-            "torch.cat copies: what the all-reduce does to the flat tensor, no p.grad sees. The returned function "
+            "dist.all_reduce(flat, async_op=True) returns a handle at once. What will the returned function need?",
+            "torch.cat copies, so the all-reduce changes the flat tensor and no p.grad. The returned function "
             "waits, divides, splits, and gives each parameter its part.",
             "def finish(): work.wait(); means = flat.div_(K).split([p.numel() for p in bucket]); then p.grad = "
             "mean.view_as(p) for each pair. Return finish itself, not finish().",
@@ -807,16 +817,16 @@ EXERCISES = (
         functions=("overlap",),
         minutes=30,
         difficulty="hard",
-        proves="you know when DDP sends a bucket, why all ranks send in one order, and who waits",
+        proves="you know when DDP sends a bucket, why all ranks send in one order, and where to wait",
         hints=(
             "Backward completes the last layer's gradients first. Count down, for each bucket, how many of its "
-            "gradients are still missing. Whose turn is it when a bucket is full, but the one before it is not?",
-            "A post-accumulate hook on each parameter counts down. Start buckets with reduce_bucket in a while loop: "
-            "as long as the next one in order is complete. Keep what it returns. finish() starts the rest, then calls "
-            "all.",
+            "gradients are still missing. What must happen if a bucket is complete before an earlier bucket is?",
+            "A post-accumulate hook on each parameter counts down. Start buckets with reduce_bucket in a while loop, "
+            "as long as the next bucket in order is complete. Store the functions that reduce_bucket returns. finish() "
+            "starts the remaining buckets, then calls all stored functions.",
             "started = []; in the hook: missing[bucket_of[p]] -= 1; while len(started) < len(buckets) and "
             "missing[len(started)] == 0: started.append(reduce_bucket(buckets[len(started)])). At the end of finish() "
-            "set the counts back and clear started.",
+            "reset the counts and clear started.",
         ),
         checks=(
             Check(
@@ -862,12 +872,12 @@ EXERCISES = (
         functions=("shard",),
         minutes=15,
         difficulty="easy",
-        proves="every sample is read in every epoch, by one rank, in an order that no two epochs share",
+        proves="you can divide a data set over ranks, so that they read every sample in each epoch, in a new order",
         hints=(
-            "All ranks compute the same order, and each takes every K-th of it. What has to be in the seed, and what "
-            "must not?",
-            "With K = 4 and 10 samples each rank gets 3 with padding, 2 with drop_last. Padding repeats the order from "
-            "its beginning; with 1 sample and 4 ranks, more than once.",
+            "All ranks compute the same order, and each takes every K-th sample of it. What must the seed depend on, "
+            "and what must it not depend on?",
+            "With K = 4 and 10 samples, each rank gets 3 samples with padding and 2 with drop_last. Padding repeats "
+            "the order from its beginning; with 1 sample and 4 ranks, it repeats the order three times.",
             "order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist(); each = "
             "ceil(length / K) or length // K; lengthen or cut order to each * K; return order[rank::K].",
         ),
@@ -897,7 +907,7 @@ EXERCISES = (
             ),
             Check(
                 "shard/drop_last",
-                "leaves out what is too much, where it is told to",
+                "with drop_last, leaves out the samples too many at the end",
                 points=2,
                 probe="dropped",
                 judge=shards,
@@ -910,13 +920,13 @@ EXERCISES = (
         functions=("accumulate",),
         minutes=20,
         difficulty="medium",
-        proves="your accumulation sends the gradients once an update, and every token counts once, on whatever rank",
+        proves="your accumulation sends the gradients once per update, and all tokens of all ranks have equal weight",
         hints=(
-            "Only the sum over the micro-batches has to be sent, so which backward is the one that sends? And by how "
-            "many tokens is each micro-batch's loss to be divided, so that all tokens of all ranks count alike?",
+            "Only the sum over the micro-batches has to be sent, so which backward must send? And by how many tokens "
+            "must each micro-batch's loss be divided, so that all tokens of all ranks have the same weight?",
             "`with ddp.no_sync():` around *forward and backward* of every micro-batch but the last. All-reduce the "
-            "number of counted tokens first; cross_entropy(..., reduction='sum') divided by it, and mind that DDP "
-            "divides by K once more.",
+            "number of counted tokens first, and divide cross_entropy(..., reduction='sum') by their sum. DDP also "
+            "divides by K, so multiply the loss by K.",
             "tokens = (y != -100).sum(); dist.all_reduce(tokens); loss = cross_entropy(..., reduction='sum') / tokens; "
             "(loss * K).backward(), in contextlib.nullcontext() if it is the last micro-batch else ddp.no_sync(). Then "
             "all-reduce the sum of the losses.",
@@ -943,10 +953,11 @@ EXERCISES = (
                 points=2,
                 probe="accumulated",
                 judge=LOSSES,
+                tolerance=FLOAT32,
             ),
             Check(
                 "accumulate/stale",
-                "is not misled by gradients from before, works in one piece, and leaves the rest as it was",
+                "clears old gradients, works with k = 1, and leaves rows, mode and DDP as they were",
                 points=1,
                 probe="over_old_gradients",
                 judge=all_of(gradients_are_the_wholes("over old gradients, ", ("in one piece",)), QUIET, LOSSES, LEFT),

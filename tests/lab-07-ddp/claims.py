@@ -356,19 +356,19 @@ def forward_reads_the_flag() -> Mapping[str, float]:
 def gradient_with_register_hook() -> Tensor:
     """On one rank: the gradient after two micro-batches, of which register_hook averages the last one's."""
     lab, model = starter("07"), make_model(n_layer=1).double()
-    exercises("last_slopes_only").accumulate(DistributedDataParallel(model), *lab.my_rows(*make_batch()), 2)
+    exercises("last_gradients_only").accumulate(DistributedDataParallel(model), *lab.my_rows(*make_batch()), 2)
     return gradient_of(model)
 
 
 @claim(
-    "lab-07-last-slopes-only",
+    "lab-07-last-gradients-only",
     "Two micro-batches, with `register_hook` averaging in the last one: the two ranks' gradients point {expected} "
     "degrees apart.",
     expected=68,
     tolerance=15,
     unit="degrees",
 )
-def last_slopes_only() -> float:
+def last_gradients_only() -> float:
     """Runs a known-wrong solution of `accumulate` on 2 ranks and measures the angle between their gradients.
 
     The tokens are random, but come from torch's generator, which may change: hence the tolerance.

@@ -31,11 +31,10 @@ def draw_sent(axes: Axes) -> None:
         bottom = 0.0
         for bucket, size in enumerate(all_reduced(step)):
             height = size / 2**20
-            axes.bar(place, height, 0.6, bottom=bottom, color=(style.COMMUNICATION, style.BLUE)[bucket])
-            axes.text(
-                place, bottom + height / 2, f"{height:.2f}", ha="center", va="center",
-                color=style.PAPER if bucket else style.INK,
-            )  # fmt: skip
+            color = (style.COMMUNICATION, style.BLUE)[bucket]
+            axes.bar(place, height, 0.6, bottom=bottom, color=color)
+            middle, text_color = bottom + height / 2, style.text_on(color)
+            axes.text(place, middle, f"{height:.2f}", ha="center", va="center", color=text_color)
             bottom += height
     axes.text(0, 3.15, "one bucket", ha="center", va="bottom")
     axes.text(1, 3.15, "two buckets", ha="center", va="bottom")
@@ -45,8 +44,9 @@ def draw_sent(axes: Axes) -> None:
 
 @figure(
     "lab-07-first-run",
-    caption="The recorded run. Step 1 all-reduces all gradients in one bucket; from step 2 on there are "
-    "[two buckets](claim:lab-07-sent-by-step). The losses of two ranks are those of Lab 02's single process.",
+    caption="The recorded run. Left: in step 1, all gradients are all-reduced in one bucket; from step 2 on there are "
+    "[two buckets](claim:lab-07-sent-by-step). Right: the losses on two ranks (points) are those of Lab 02's single "
+    "process (circles).",
     description="Left, two stacked bars of the MiB that rank 0 gives to all-reduces: 3.08 in one piece in step 1; 1.00 "
     "and 2.08 in step 2. Right, the training loss over 200 steps falls from 4.53 to about 2.5; the points of Lab 07 "
     "lie in the circles of Lab 02.",
@@ -65,8 +65,9 @@ def first_run() -> Figure:
 
 @figure(
     "lab-07-overlap",
-    caption="Three buckets A, B and C, sent in this order on all ranks. Backward completes B first: nothing starts. "
-    "When A is complete, A and then B start. When C is complete, C starts.",
+    caption="Three buckets A, B and C, which all ranks must send in this order. Backward completes B first, but no "
+    "all-reduce starts, because A comes before B. When A is complete, the all-reduces of A and B start. When C is "
+    "complete, the all-reduce of C starts.",
     description="A time line of backward with three events: B complete, A complete, C complete. Below it one lane per "
     "bucket. A's lane is filled with its all-reduce from the moment when A is complete. B's lane shows a waiting time "
     "from B complete to A complete, then its all-reduce. C's all-reduce starts when C is complete; finish() waits for "
@@ -97,9 +98,9 @@ def overlap() -> Figure:
 
 @figure(
     "lab-07-break-it",
-    caption="The curves of the healthy run and of the run that averages weights lie on each other. Before the "
-    "first step, the gradients differ by 0.3 of the largest gradient instead of [less than "
-    "1e-12](claim:lab-07-ranks-equal-the-whole).",
+    caption="A run that averages gradients (healthy) and a run that averages weights. Left: their loss curves can "
+    "hardly be told apart. Right: in the comparison before the first step, the gradients are off by 0.3 of the largest "
+    "gradient instead of [less than 1e-12](claim:lab-07-ranks-equal-the-whole).",
     description="Left, training loss over the first 100 steps: both runs fall from 4.53 to about 2.7, and the broken "
     "run is 0.03 higher. Right, the relative difference of the gradients in float64 on a logarithmic "
     "axis: about 1e-15 for the healthy run and 0.3 for the broken run.",

@@ -6,7 +6,10 @@ no tensors that need threads. Answers have values in the order of the ranks; `wh
 computes from the whole batch.
 """
 
+import mmap
 import random
+import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -79,14 +82,65 @@ def my_rows(x: Tensor) -> Tensor:
 
 
 # -------------------------------------------------------------------------------------- exchange and ring_all_reduce
+DTYPE_NAMES = sorted(str(dtype) for dtype in vars(torch).values() if isinstance(dtype, torch.dtype))
+KEPT_HANDLES: list[Any] = []  # of messages: gloo drops a message whose handle is gone, and another rank would hang
+
+
+class MessageSizes:
+    """The lengths and dtypes of all messages between the ranks of a world, in memory that the ranks share."""
+
+    MOST_RANKS, MOST_MESSAGES = 4, 128  # later messages of a pair are not compared
+
+    def __init__(self, file: Path) -> None:
+        self._file = file  # the learner's
+        with tempfile.TemporaryFile() as shared:  # the sandbox refuses shared memory without a file: it is not counted
+            shared.truncate(16 * self.MOST_RANKS**2 * self.MOST_MESSAGES)
+            self._sizes = memoryview(mmap.mmap(shared.fileno(), 0)).cast("q")
+        self._counts: dict[tuple[int, int, int], int] = {}  # of this rank's messages, by kind, sender and receiver
+
+    def mismatch(self, name: str, peer: int, length: int, dtype: torch.dtype) -> str:
+        """Notes a message of this rank. Returns a sentence if the other rank's half has another length or dtype."""
+        rank, receives = dist.get_rank(), int(name != "send")
+        sender, receiver = (peer, rank) if receives else (rank, peer)
+        number = self._counts.get((receives, sender, receiver), 0)
+        self._counts[receives, sender, receiver] = number + 1
+        if number >= self.MOST_MESSAGES:
+            return ""
+        place = 2 * ((sender * self.MOST_RANKS + receiver) * self.MOST_MESSAGES + number)
+        size = 1 + length * len(DTYPE_NAMES) + DTYPE_NAMES.index(str(dtype))
+        self._sizes[place + receives] = size
+        other = self._sizes[place + 1 - receives]
+        if other in (0, size):  # 0: not known yet
+            return ""
+        halves = [divmod(half - 1, len(DTYPE_NAMES)) for half in ((other, size) if receives else (size, other))]
+        (sent, sent_dtype), (received, received_dtype) = halves
+        lines = [frame.lineno for frame in traceback.extract_stack() if frame.filename == str(self._file)]
+        caller = f", called at {self._file.name}, line {lines[0]}" if len(lines) > 1 else ""
+        told = [f"length {sent}", f"length {received}"]
+        if sent == received:
+            told = [DTYPE_NAMES[number].removeprefix("torch.") for number in (sent_dtype, received_dtype)]
+        halves_told = f"sends a message of {told[0]}, and rank {receiver} receives it in a tensor of {told[1]}"
+        return f"rank {sender} {halves_told}{caller}"
+
+
+def missing_rank(name: str, peer: int) -> str:
+    """Returns a sentence if there is no such rank."""
+    ranks, verb = dist.get_world_size(), "sends to" if name == "send" else "receives from"
+    exists = 0 <= peer < ranks
+    return "" if exists else f"a rank {verb} rank {peer}, and there are ranks 0 to {ranks - 1}: modulo K is missing"
+
+
 class Messages(TorchDispatchMode):
     """Records the other rank and the size of every message, and the names of all other collectives.
 
-    Messages without numbers are only counted in `begun`. `first` is the first number that was sent, or None.
+    Messages without numbers are only counted in `begun`. `first` is the first number that was sent, or None. Refuses
+    what would end or hang the process: a rank that does not exist, and a message that differs in length or dtype from
+    the tensor that receives it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: MessageSizes) -> None:
         super().__init__()
+        self.sizes = sizes
         self.first: float | None = None
         self.sent: list[list[int]] = []
         self.received: list[list[int]] = []
@@ -99,20 +153,28 @@ class Messages(TorchDispatchMode):
             if name in ("send", "recv_"):
                 self.begun += 1
                 row = [int(args[2]), sum(tensor.numel() for tensor in args[0])]
+                failure = missing_rank(name, row[0])
+                if not failure and args[3] == 0:
+                    failure = self.sizes.mismatch(name, row[0], row[1], args[0][0].dtype)
+                if failure:
+                    raise RuntimeError(failure)  # here: reports leave out frames of this name only
                 if row[1]:
                     (self.sent if name == "send" else self.received).append(row)
                 if name == "send" and row[1] and self.first is None:
                     self.first = float(torch.cat([tensor.flatten() for tensor in args[0]])[0])
             else:
                 self.others.append(name.strip("_"))
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "c10d":
+            KEPT_HANDLES.append(result)
+        return result
 
 
 class OneStep(Messages):
     """Refuses what would end or hang the process in one step of the ring: a wrong rank, a tensor of a wrong length."""
 
-    def __init__(self, outgoing: Tensor, incoming: Tensor) -> None:
-        super().__init__()
+    def __init__(self, outgoing: Tensor, incoming: Tensor, sizes: MessageSizes) -> None:
+        super().__init__(sizes)
         self.lengths = {"send": outgoing.numel(), "recv_": incoming.numel()}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -120,10 +182,8 @@ class OneStep(Messages):
         if name in self.lengths:
             rank, ranks, peer = dist.get_rank(), dist.get_world_size(), int(args[2])
             verb, other = ("sends to", "rank + 1") if name == "send" else ("receives from", "rank - 1")
-            if not 0 <= peer < ranks:
-                raise RuntimeError(
-                    f"a rank {verb} rank {peer}, and there are ranks 0 to {ranks - 1}: modulo K is missing"
-                )
+            if failure := missing_rank(name, peer):
+                raise RuntimeError(failure)
             if peer != (rank + (1 if name == "send" else -1)) % ranks:
                 raise RuntimeError(f"a rank {verb} another rank than {other}, modulo K")
             length = sum(tensor.numel() for tensor in args[0])
@@ -146,7 +206,7 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
     return torch.randint(-8, 9, shape, generator=generator).to(dtype)
 
 
-def _exchanged(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
+def _exchanged(learner: ModuleType, seed: int, cases: list[Case], sizes: MessageSizes) -> list[Any]:
     """Returns one rank's incoming numbers and messages; each rank sends `rank` rows more than the case's shape has."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     results = []
@@ -155,7 +215,7 @@ def _exchanged(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
         outgoing = numbers(shapes[0], dtype, seed + 100 * number + rank)
         given, incoming = outgoing.clone(), torch.full(shapes[1], 99.0, dtype=dtype)
         waits = Waits()
-        with OneStep(outgoing, incoming) as messages:
+        with OneStep(outgoing, incoming, sizes) as messages:
             learner.exchange(outgoing, incoming)
         waits.undo()
         changed = int((outgoing != given).sum())
@@ -173,13 +233,13 @@ def exchanges(learner: ModuleType, seed: int) -> dict[str, Any]:
     return _until_stuck(_exchanged, learner, seed, (draw_ranks(seed, 3, 4),), cases, names)
 
 
-def _ring(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
+def _ring(learner: ModuleType, seed: int, cases: list[Case], sizes: MessageSizes) -> list[Any]:
     """Returns one rank's tensor after the call, and its messages, for tensors of several shapes."""
     results = []
     for number, (shape, dtype) in enumerate(cases):
         tensor = numbers(shape, dtype, seed + 100 * number + dist.get_rank())
         given = flat_list([tensor])
-        with Messages() as messages:
+        with Messages(sizes) as messages:
             learner.ring_all_reduce(tensor)
         # With fewer numbers than ranks, the first chunk may be empty. Whole numbers of two ranks may be equal.
         can_compare = len(given) >= dist.get_world_size() > 1 and dtype == torch.float64
@@ -225,7 +285,7 @@ def _until_stuck(
     worlds: list[list[Any]] = []
     try:
         for ranks in sizes if not _stuck else ():
-            worlds.append(in_world(function, ranks, learner, seed, cases))
+            worlds.append(in_world(function, ranks, learner, seed, cases, MessageSizes(Path(str(learner.__file__)))))
     except StuckRanksError as error:
         _stuck.extend(error.places)
         _stuck_lines.extend(source_lines(". ".join(map(str, error.places)), Path(str(learner.__file__))))
@@ -821,7 +881,7 @@ def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
     """Returns one rank's loss and gradients, and for each forward and backward: rows, sent, DDP's flag, sum of tokens.
 
-    `sent` is -1 if gradients were sent before, otherwise the number of other all-reduces, of a loss or a count.
+    `sent` tells whether gradients were sent before. `others` are the all-reduces before, of a loss or a count.
     """
     model, single_process = make_gpt(seed), make_gpt(seed)
     with patch.object(DistributedDataParallel, "__init__", _torchs_init):
@@ -833,11 +893,13 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
     x, y = tokens(seed, model.config)
     rank_x, rank_y = my_rows(x).clone(), my_rows(y).clone()
     events: list[list[int]] = []
+    others: list[int] = []
     with CollectiveCounter() as counter:
 
         def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
             sizes = [record.bytes for record in counter.records if record.collective == "all_reduce"]
-            sent = -1 if max(sizes, default=0) > SMALL else len(sizes)
+            sent = max(sizes, default=0) > SMALL
+            others.append(sum(size <= SMALL for size in sizes))
             events.append([len(inputs[0]), sent, bool(ddp.require_backward_grad_sync), int(inputs[0].sum())])
             output.register_hook(lambda gradient: events.append([0, sent, bool(ddp.require_backward_grad_sync), 0]))
 
@@ -857,6 +919,7 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
         [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > SMALL],
         [int((rank_x != my_rows(x)).sum() + (rank_y != my_rows(y)).sum()), int(ddp.training), len(small)],
         [bool(ddp.require_backward_grad_sync)],
+        others,
     ]
 
 
@@ -886,4 +949,5 @@ def _all_accumulated(world: list[Any]) -> dict[str, Any]:
         "bytes": [[rank[6] for rank in world]],
         "left": [[rank[7] for rank in world]],
         "syncs": [rank[8][0] for rank in world],
+        "others": [[rank[9] for rank in world]],
     }

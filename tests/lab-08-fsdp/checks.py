@@ -43,7 +43,7 @@ number = either(real_number, none)
 
 
 def collective(value: Any) -> bool:
-    """What the probe writes of one collective: 'all_gather of 24 float64', or a barrier without a size."""
+    """The probe's record of one collective: 'all_gather of 24 float64', or a barrier without a size."""
     return short_text(value) and re.fullmatch(r"barrier|\w+ of \d{1,12} \w*", value) is not None
 
 
@@ -79,7 +79,7 @@ def cut_parts(expected: Answers) -> list[str]:
 def gathered(expected: Answers) -> list[str]:
     """Every whole that was gathered."""
     ranks = len(expected["calls"])
-    return [f"the whole of shape {shape_of(shape)} on {ranks} ranks" for shape in expected["cases"]]
+    return [f"the whole tensor of shape {shape_of(shape)} on {ranks} ranks" for shape in expected["cases"]]
 
 
 def reduced(expected: Answers) -> list[str]:
@@ -90,7 +90,7 @@ def reduced(expected: Answers) -> list[str]:
 
 
 def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
-    """What is wrong with one array; empty if nothing is. Says so where all of it is off by one factor."""
+    """Returns the difference of one array in a sentence, and a factor if all numbers have it; empty if none differs."""
     if not isinstance(mine, np.ndarray) or mine.dtype.kind != wanted.dtype.kind:
         return "is not a tensor."
     if mine.shape != wanted.shape:
@@ -111,7 +111,7 @@ def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
 
 
 def rows(value: Any) -> list[Any] | None:
-    """What stands for each rank: the rows of an array, or the entries of a list."""
+    """Returns the entries for each rank: the rows of an array, or the entries of a list."""
     if isinstance(value, np.ndarray):
         return list(value) if value.ndim else None
     return value if isinstance(value, list) else None
@@ -126,7 +126,7 @@ def like(name: str, got: Answers, expected: Answers) -> list[tuple[Any, Any]] | 
 
 
 def unformed(name: str) -> str:
-    """What is said of an answer that no probe gives."""
+    """Returns the sentence about an answer that no probe gives."""
     return f"the answer `{name}` does not have the form that the probe gives it."
 
 
@@ -192,7 +192,9 @@ def none_of(name: str, says: str, depth: int = 1) -> Judge:
     return all_of(has_form(name, count, depth), judge)
 
 
-NOT_WAITED_FOR = "{} calls with async_op=True were not waited for: call wait() of what such a call returns."
+NOT_WAITED_FOR = (
+    "{} collectives with async_op=True were not waited for: call wait() on the object that such a call returns."
+)
 
 
 # ---------------------------------------------------------------------------------------------------------------- flat
@@ -211,12 +213,13 @@ def own_storage(got: Answers, expected: Answers) -> str | None:
     parts = cut_parts(expected)
     if got["shared"]:
         return (
-            f"{got['shared']} of {len(parts)} parts share the memory of the whole: while a part lives, all of it does."
+            f"{got['shared']} of {len(parts)} parts share the memory of the whole tensor, "
+            "which stays in memory as long as its part does."
         )
     for of, mine, wanted in zip(parts, got["storages"], expected["storages"], strict=True):
         if mine != wanted:
             return f"{of} keeps {mine} numbers in memory; expected {wanted}."
-    return f"{got['graphs']} parts belong to autograd's graph; detach the whole first." if got["graphs"] else None
+    return f"{got['graphs']} parts belong to autograd's graph; detach the tensor first." if got["graphs"] else None
 
 
 OWN_STORAGE = all_of(has_form("shared", count), has_form("graphs", count), has_form("storages", count, 1), own_storage)
@@ -248,7 +251,7 @@ def norms(which: str) -> Judge:
                     why = " That is the limit: the norm before clipping was expected." if is_limit else ""
                     return f"on rank {rank}, the norm of {of} {both}{why}"
                 if (kind := got[kinds][rank][place]) != "float":
-                    return f"on rank {rank}, what came back is of type {kind}; a Python float was expected."
+                    return f"on rank {rank}, the return value is of type {kind}; expected a Python float."
         return None
 
     return all_of(has_form(norm, number, 2), has_form(kinds, short_text, 2), judge)
@@ -267,16 +270,16 @@ def parts_clipped(which: str) -> Judge:
             if equal(mine, wanted, 1e-5):  # torch's own clipping divides by norm + 1e-6
                 continue
             if np.isnan(mine).any():
-                return f"{of}, is nan: the fill has got into it."
+                return f"{of}, is nan: the norm includes the padding."
             with np.errstate(all="ignore"):
                 length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
                 cosine = float(mine @ wanted / max(length * right, 1e-300))
-            why = "" if cosine > 1 - 1e-9 else ", and the gradient has turned: the ranks' factors differ"
+            why = "" if cosine > 1 - 1e-9 else ", and its direction has changed: the ranks' factors differ"
             if equal(length, expected[f"norm{which}"][0][place], TOLERANCE):
-                why = ": the part is as it was before; change it in place"
-            return f"the length of {of}, {mismatch_text(length, right).rstrip('.')}{why}."
+                why = ": the part did not change; change it in place"
+            return f"the norm of {of}, {mismatch_text(length, right).rstrip('.')}{why}."
         if any(one for rank in got[moved] for one in rank):
-            return "the part is another tensor than before: change it in place."
+            return "the part has other memory than before: change it in place."
         return None
 
     def vector(value: Any) -> bool:
@@ -289,7 +292,7 @@ def parts_clipped(which: str) -> Judge:
 def a_parameter(got: Answers, expected: Answers) -> str | None:
     """The part is an nn.Parameter."""
     wrong = next((kind for kind in got["type"] if kind != "Parameter"), None)
-    return f"what came back is of type {wrong}; an nn.Parameter was expected." if wrong is not None else None
+    return f"the return value is of type {wrong}; expected an nn.Parameter." if wrong is not None else None
 
 
 def parts_of_all(got: Answers, expected: Answers) -> str | None:
@@ -306,7 +309,7 @@ def parts_of_all(got: Answers, expected: Answers) -> str | None:
 
 
 def state_of_a_part(got: Answers, expected: Answers) -> str | None:
-    """AdamW made for it keeps two numbers a weight of the part, and of no other."""
+    """AdamW made for it keeps two numbers per weight of the part, and of no other."""
     for rank, (mine, wanted) in enumerate(zip(got["state"], expected["state"], strict=True)):
         if mine != wanted:
             return f"AdamW keeps {mine} numbers on rank {rank}; expected {wanted}: two for each weight of the part."
@@ -335,9 +338,9 @@ def updated_again(got: Answers, expected: Answers) -> str | None:
 
 
 def same_tensors(got: Answers, expected: Answers) -> str | None:
-    """The parameters still live where they lived, and there was one step an update."""
+    """The parameters still live where they lived, and there was one step per update."""
     if any(got["moved"]):
-        return f"{max(got['moved'])} of 4 parameters are in another place in memory: copy the new weights into them."
+        return f"{max(got['moved'])} of 4 parameters have other memory than before: copy the new weights into them."
     if got["steps"] != expected["steps"]:
         steps, right = got["steps"], expected["steps"]
         rank = next((rank for rank, (one, other) in enumerate(zip(steps, right, strict=True)) if one != other), 0)
@@ -351,7 +354,7 @@ SAME_TENSORS = all_of(has_form("moved", count, 1), has_form("steps", count, 1), 
 
 
 def nothing_besides(got: Answers, expected: Answers) -> str | None:
-    """What stays after an update is a part's gradient and a part's state."""
+    """Only a part's gradient and a part's state stay after an update."""
     for rank, (mine, wanted) in enumerate(zip(got["state"], expected["state"], strict=True)):
         if mine != wanted:
             return f"after three updates the optimizer keeps {mine} numbers on rank {rank}; expected {wanted}."
@@ -359,7 +362,7 @@ def nothing_besides(got: Answers, expected: Answers) -> str | None:
         if kept:
             return (
                 f"besides part.grad and the optimizer's state, {kept} numbers stay in memory on rank {rank} from one "
-                "update to the next; expected 0. State of all weights saves nothing, whoever holds it."
+                "update to the next; expected 0. A rank that holds state of all weights saves no memory."
             )
     return None
 
@@ -387,13 +390,14 @@ def views_of_full(got: Answers, expected: Answers) -> str | None:
             wanted = expected["full"][rank][turn][0]
             if numel != wanted or stored != wanted:
                 return (
-                    f"on rank {rank}, full has {numel} numbers, its storage {stored}; expected {wanted}, fill included."
+                    f"on rank {rank}, full has {numel} numbers and its storage {stored}; "
+                    f"expected {wanted} for both, with padding."
                 )
             if kind != right:
                 return f"on rank {rank}, full is {kind}; expected {right}, the part's dtype."
             if views := got["views"][rank][turn]:
                 return (
-                    f"on rank {rank}, {views} of the weights are no views into full: freeing full would not free them."
+                    f"on rank {rank}, {views} of the weights are not views of full: freeing full would not free them."
                 )
             if (grad := got["grad"][rank][turn]) != (needed := expected["grad"][rank][turn]):
                 when = "on" if needed[0] else "off"
@@ -401,8 +405,8 @@ def views_of_full(got: Answers, expected: Answers) -> str | None:
                 return f"with gradients {when}, full has {told}; expected requires_grad={needed[0]}, is_leaf=True."
             if apart := got["apart"][rank][turn]:
                 return (
-                    f"on rank {rank}, {apart} of the weights give full no gradient: make them views of full itself, "
-                    "not of full.detach() or full.data."
+                    f"on rank {rank}, the gradients of {apart} weights do not reach full: make the weights views of "
+                    "full itself, not of full.detach() or full.data."
                 )
             if changed:
                 return f"on rank {rank}, {changed} numbers of the part were changed."
@@ -479,11 +483,11 @@ def one_whole(got: Answers, expected: Answers) -> str | None:
     most, right = max(got["most"]), max(expected["most"])
     if most > right:
         return (
-            f"of two modules of {expected['sizes'][1]} weights, {most} numbers of whole weights were held at once; "
-            f"expected {right}: one module's, with its fill."
+            f"of two modules with {expected['sizes'][1]} weights each, {most} numbers of whole weights were in memory "
+            f"at once; expected {right}, the weights of one module with its padding."
         )
     if min(got["most"]) < min(expected["most"]):
-        return "a module of the two was never whole."
+        return "the whole weights of the two modules were never in memory."
     return None
 
 
@@ -508,7 +512,7 @@ def without_gradients(got: Answers, expected: Answers) -> str | None:
         if got["kept"][rank]:
             return (
                 f"under no_grad, rank {rank} still holds {got['kept'][rank]} numbers of whole weights after forward; "
-                "expected 0: no backward will come and free them."
+                "expected 0, because no backward pass will free them."
             )
     return None
 
@@ -523,14 +527,14 @@ WITHOUT_GRADIENTS = all_of(
 
 # ---------------------------------------------------------------------------------------------------------- mixed_step
 def given_whole(got: Answers, expected: Answers) -> str | None:
-    """What loss_of was given."""
+    """Compares what loss_of was given."""
     for rank in range(len(expected["part"])):
         for place, policy in enumerate(POLICIES):
             kind, right = got["given dtype"][rank][place], expected["given dtype"][rank][place]
             if kind != right:
                 return f"with {policy}, loss_of was given {kind} on rank {rank}; expected {right}."
             if wrong := arrays_differ(got["given"][rank][place], expected["given"][rank][place], 0):
-                return f"with {policy}, what loss_of was given on rank {rank} {wrong}"
+                return f"with {policy}, the vector given to loss_of on rank {rank} {wrong}"
             if (times := got["times"][rank][place]) != 1:
                 return f"with {policy}, loss_of was called {times} times on rank {rank}; expected 1."
     return None
@@ -549,9 +553,9 @@ def master_kept(got: Answers, expected: Answers) -> str | None:
     for rank in range(len(expected["part"])):
         for place, policy in enumerate(POLICIES):
             if got["dtype"][rank][place] != "torch.float32":
-                return f"with {policy}, the part is {got['dtype'][rank][place]} after it; expected torch.float32."
+                return f"with {policy}, the part is {got['dtype'][rank][place]} after the step; expected torch.float32."
             if got["moved"][rank][place]:
-                return f"with {policy}, the part is another tensor than before: update it in place."
+                return f"with {policy}, the part has other memory than before: update it in place."
     return None
 
 
@@ -565,20 +569,20 @@ def right_files(got: Answers, expected: Answers) -> str | None:
         there = names(got["folders"], "no folders")
         return f"after two saves there are {there}; expected step-0 and step-1."
     for name, numel, dtype in zip(("step-0", "step-1"), expected["numels"], ("float64", "float32"), strict=True):
-        what, on = f"{numel} {dtype}", f"on {expected['ranks']} ranks"
+        save = f"the save of {numel} {dtype} numbers on {expected['ranks']} ranks"
         if not equal(files := got[f"{name} files"], right := expected[f"{name} files"]):
-            return f"of {what} {on} there are the files {names(files, 'none')}; expected {', '.join(right)}."
+            return f"{save} has the files {names(files, 'none')}; expected {', '.join(right)}."
         if not equal(sizes := got[f"{name} sizes"], right := expected[f"{name} sizes"]):
-            return f"of {what} {on} the parts' files have {shorten(sizes)} bytes; expected {right}."
+            return f"in {save}, the parts' files have {shorten(sizes)} bytes; expected {right}."
         if wrong := arrays_differ(got[f"{name} numbers"], expected[f"{name} numbers"], 0):
-            return f"of {what} {on}, the files laid end to end hold a tensor that {wrong}"
+            return f"in {save}, the concatenated files hold a tensor that {wrong}"
         if not equal(says := got[f"{name} manifest"], right := expected[f"{name} manifest"]):
             said = shorten(says, 120) if isinstance(says, str) and says else "nothing"
             return f"the manifest says {said}; expected {right}."
     for name, verb in (("manifests", "wrote the manifest"), ("renames", "renamed the folder")):
         others = [rank for rank, count in enumerate(got[name]) if count]
         if others:
-            return f"rank {others[0]} {verb}; rank 0 alone does."
+            return f"rank {others[0]} {verb}; expected only rank 0 to do so."
     changed = next((f"{number} numbers of rank {rank}'s" for rank, number in enumerate(got["changed"]) if number), "")
     return f"{changed} part changed while it was saved." if changed else None
 
@@ -592,14 +596,15 @@ def complete(got: Answers, expected: Answers) -> str | None:
     """No rank was still to write when the folder got its name."""
     late = max(got["early"])
     ranks = "one rank was" if late == 1 else f"{late} ranks were"
-    return f"the folder had its name while {ranks} still to write: killed then, it is a broken save." if late else None
+    told = f"the folder had its final name while {ranks} still to write: a kill at that moment leaves a broken save."
+    return told if late else None
 
 
 def begun(got: Answers, expected: Answers) -> str | None:
     """Something of this tensor was saved, whatever is wrong with the rest: rank 0's first number."""
     for name, mine, wanted in zip(("step-0", "step-1"), got["begins"], expected["begins"], strict=True):
         if not equal(mine, wanted):
-            return f"no {name}/part-0.bin is there that begins with rank 0's first number."
+            return f"there is no {name}/part-0.bin that begins with rank 0's first number."
     return None
 
 
@@ -611,7 +616,7 @@ def sends_nothing(got: Answers, expected: Answers) -> str | None:
     for rank, call in enumerate(got["largest"]):
         name, _, size = call.partition(" of ")
         if size and int(size.split()[0]) > 256:  # a part has 311 float64 and more
-            return f"rank {rank} called {name} of {size}: each rank writes what it has, and sends none of it."
+            return f"rank {rank} called {name} of {size}; each rank writes its own numbers and sends none of them."
     return None
 
 
@@ -627,7 +632,7 @@ def loaded(got: Answers, expected: Answers) -> str | None:
             return f"{of}, {wrong}"
         if kind != right:
             return f"{of}, is {kind}; expected {right}."
-    return f"load_part called {listed(got['calls'])}; it needs no other rank." if got["calls"] else None
+    return f"load_part called {listed(got['calls'])}; expected no collective." if got["calls"] else None
 
 
 LOADED_RIGHT = all_of(
@@ -643,13 +648,13 @@ def reads_its_part(got: Answers, expected: Answers) -> str | None:
     part, read, most = 8 * expected["each"], got["read"], got["most"]
     if expected["read"] is not None and not (integer(read) and part <= read <= 2 * part):
         return (
-            f"rank 1 of 16 read {many(read)} bytes of {16 * part:,} saved on 2 ranks; expected {part:,}, its part, "
+            f"rank 1 of 16 read {many(read)} bytes of {16 * part:,} that 2 ranks saved; expected {part:,}, its part, "
             "which is an eighth of one file."
         )
     if not (integer(most) and part <= most < 7.5 * part):
         return (
-            f"rank 1 of 16 had {many(most)} bytes of memory at once, to load a part of {part:,}; expected less than "
-            f"{8 * part:,}, which is one file."
+            f"rank 1 of 16 allocated up to {many(most)} bytes at once to load a part of {part:,} bytes; expected less "
+            f"than {8 * part:,}, the size of one file."
         )
     if not equal(got["large"], expected["large"], TOLERANCE):
         return f"the sum of rank 1's part {mismatch_text(got['large'], expected['large'])}"
@@ -669,10 +674,10 @@ EXERCISES = (
         difficulty="easy",
         proves="you can take any tensor apart over any number of ranks, and put it together again",
         hints=(
-            "7 numbers on 3 ranks: how long must a part be so that three of one length hold them all? What stands "
-            "behind the seventh, and who must never see it?",
-            "ceil(P/N) is -(-P // N). Fill the flat tensor up with zeros to N times that, and rank r's part is a "
-            "slice, of which you need a copy. A reduce-scatter sums; who divides?",
+            "7 numbers on 3 ranks: which length must three equal parts have to hold them all? What follows the "
+            "seventh number, and which results must not contain it?",
+            "ceil(P/N) is -(-P // N). Pad the flat tensor with zeros to N times that length: rank r's part is a slice, "
+            "of which you need a copy. A reduce-scatter sums; where do you divide?",
             "cut: part = whole.new_zeros(size), then copy the slice into its beginning. gather: "
             "dist.all_gather_into_tensor(whole, part), then whole[:shape.numel()].view(shape). reduce_gradient: "
             "dist.reduce_scatter_tensor(part, padded), then part / N.",
@@ -687,7 +692,7 @@ EXERCISES = (
             ),
             Check(
                 "flat/storage",
-                "keeps a part in memory of its own, of its size",
+                "gives a part its own memory, of its size",
                 2,
                 "cuts",
                 OWN_STORAGE,
@@ -738,12 +743,12 @@ EXERCISES = (
         functions=("clip_part",),
         minutes=10,
         difficulty="easy",
-        proves="you clip the gradient that the update follows, though no rank has seen all of it",
+        proves="you can clip a gradient of which each rank holds only a shard",
         hints=(
-            "Each rank can compute the length of its own part. Which number can be added over ranks: the length, or "
-            "something before the root?",
-            "Square and sum the numbers that are no fill, all-reduce that one number, then take the root. Every rank "
-            "gets the same norm and so the same factor.",
+            "Each rank can compute the norm of its own part. Which number can be added over ranks: the norm, or "
+            "the number before the root?",
+            "Square and sum the numbers that are not padding, all-reduce that one number, then take the root. Every "
+            "rank gets the same norm and so the same factor.",
             "mine = gradient[:max(0, numel - rank * gradient.numel())]; squares = mine.square().sum(); "
             "dist.all_reduce(squares); norm = squares.sqrt().item(); if norm > max_norm: "
             "gradient.mul_(max_norm / norm).",
@@ -753,7 +758,7 @@ EXERCISES = (
             Check("clip/direction", "shortens all parts by one factor, in place", 1, "clipped", parts_clipped(LONG)),
             Check(
                 "clip/limit",
-                "leaves what is short enough, and shortens what is just too long",
+                "leaves a gradient just below the limit, shortens one just above it",
                 1,
                 "clipped",
                 all_of(norms(AT_THE_LIMIT), parts_clipped(AT_THE_LIMIT)),
@@ -777,12 +782,12 @@ EXERCISES = (
         functions=("make_part", "zero1_step"),
         minutes=20,
         difficulty="medium",
-        proves="N ranks need the optimizer's memory once, not N times, and end where one process would",
+        proves="N ranks need the optimizer's memory once, not N times, and get the weights of one process",
         hints=(
             "An optimizer keeps state for the parameters it was given. What if it is given one parameter, which is "
-            "this rank's part of everything?",
-            "Lay the gradients end to end as the weights are, None as zeros, and reduce-scatter them: what arrives is "
-            "part.grad. After optimizer.step() each rank knows its part of the new weights only.",
+            "this rank's part of all weights?",
+            "Concatenate the gradients in the order of the weights, None as zeros, and reduce-scatter them: the result "
+            "is part.grad. After optimizer.step() each rank has its part of the new weights only.",
             "part.grad = reduce_gradient(torch.cat([...])); optimizer.step(); flat = gather(part.detach(), "
             "torch.Size([total])); then copy_ each slice into its parameter under torch.no_grad().",
         ),
@@ -846,11 +851,12 @@ EXERCISES = (
         functions=("whole_weights", "reduce_into_part"),
         minutes=20,
         difficulty="medium",
-        proves="you can make a module whole by one gather, and bring its gradient back by one reduction",
+        proves="you can gather a module's weights in one collective, and reduce its gradient in one",
         hints=(
-            "A gather fills one tensor. How can each weight be in it, without a second copy of any number?",
-            "full[:total].split(sizes) gives views, and piece.view(shape) too. For the way back, full.grad is as long "
-            "as N parts: a reduce-scatter needs no padding. Who divides, and what if part.grad is there already?",
+            "An all-gather fills one tensor. How can each weight be a part of it, without a copy of any number?",
+            "full[:total].split(sizes) returns views, and so does piece.view(shape). For the gradient, full.grad is as "
+            "long as N parts, so the reduce-scatter needs no more padding. Where do you divide, and what if part.grad "
+            "is not None?",
             "full = part.new_empty(N * part.numel()); all_gather_into_tensor(full, part.detach()); "
             "full.requires_grad_(torch.is_grad_enabled()), before the views are made. Back: "
             "reduce_scatter_tensor(mean, full.grad); mean /= N; add it to part.grad; full.grad = None; "
@@ -893,7 +899,7 @@ EXERCISES = (
             ),
             Check(
                 "whole_weights/given-back",
-                "gives back the whole gradient and the whole weights",
+                "frees the whole gradient and the whole weights",
                 1,
                 "wholes",
                 all_of(has_form("left", row_of(boolean, count), 3), given_back),
@@ -909,7 +915,7 @@ EXERCISES = (
         proves="you know what fully_shard does at each module, and when a whole weight exists",
         hints=(
             "Write the calls of one module on a line: gather, use, free, gather, use, reduce, free. Which of them does "
-            "forward make, which does backward, and what tells backward that it is time?",
+            "forward make, which does backward, and which event starts the calls of backward?",
             "`full` is a leaf that requires a gradient: full.register_post_accumulate_grad_hook runs when its gradient "
             "is complete, and y.register_hook runs when backward reaches the module.",
             "memory = full.untyped_storage(). After forward memory.resize_(0). In y's hook memory.resize_(bytes), "
@@ -930,7 +936,7 @@ EXERCISES = (
                 3,
                 "modules",
                 all_of(
-                    by_rank("slope", [f"{mode}, the gradient of x" for mode in MODES]),
+                    by_rank("input gradient", [f"{mode}, the gradient of x" for mode in MODES]),
                     by_rank("gradient", [f"{mode}, part.grad" for mode in MODES]),
                 ),
                 requires=("sharded_forward/output",),
@@ -975,7 +981,7 @@ EXERCISES = (
             ),
             Check(
                 "sharded_forward/no-grad",
-                "frees the whole weights at once where no backward will come",
+                "frees the whole weights after forward under torch.no_grad()",
                 1,
                 "modules",
                 WITHOUT_GRADIENTS,
@@ -990,10 +996,10 @@ EXERCISES = (
         difficulty="medium",
         proves="you can say which bytes travel in which precision, and what stays in fp32",
         hints=(
-            "Three precisions: what is kept, what is computed with, what is summed. Where exactly does a number change "
-            "from one to the next, before or after it travels?",
-            "Cast the part, then gather: half the bytes. Cast the gradient, then reduce: twice the bytes of bf16, and "
-            "a sum that keeps its digits. The update reads fp32 and writes fp32.",
+            "The part, the weights that are computed with and the sum of gradients each have a dtype. Where exactly "
+            "is a number cast, before or after it is sent?",
+            "Cast the part to bf16, then gather: half the bytes of fp32. Cast the gradient to fp32, then reduce: twice "
+            "the bytes of bf16, and a sum that keeps its digits. The update reads fp32 and writes fp32.",
             "full = torch.empty(N * part.numel(), dtype=param_dtype); all_gather_into_tensor(full, "
             "part.to(param_dtype)); loss_of(full.requires_grad_()).backward(); reduce_scatter_tensor(mean, "
             "full.grad.to(reduce_dtype)); part -= lr * (mean / N).float().",
@@ -1032,12 +1038,12 @@ EXERCISES = (
         functions=("save_parts",),
         minutes=15,
         difficulty="medium",
-        proves="a kill at any moment leaves no broken save, and no rank needs the whole",
+        proves="a kill at any moment leaves no broken save, and no rank needs the whole tensor",
         hints=(
-            "A rename is one moment, and writing is many. Which name may a folder have while any rank still writes "
-            "into it, and how does rank 0 know that no rank does?",
+            "A rename is one operation, and writing takes many. Which name may the folder have while a rank still "
+            "writes into it, and how can rank 0 wait until every rank has written?",
             "counts are min(size, max(0, numel - r * size)) for each rank r. part.numpy()[:count].tobytes() are a "
-            "part's bytes without the fill.",
+            "part's bytes without padding.",
             "Write into the partial folder, the manifest on rank 0; dist.barrier(); then rank 0 renames.",
         ),
         checks=(
@@ -1069,7 +1075,7 @@ EXERCISES = (
         functions=("load_part",),
         minutes=15,
         difficulty="medium",
-        proves="what two ranks saved goes on on one, three or four",
+        proves="one, three or four ranks can resume what two ranks saved",
         hints=(
             "Place every saved file and your own part on one line from 0 to numel. Where two intervals overlap, from "
             "max of the starts to min of the ends, there is something to read.",

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, small_gpt
@@ -127,8 +127,9 @@ def collectives() -> Mapping[str, float]:
 
 @claim(
     "lab-08-messages-of-a-step",
-    "The messages of a step of Lab 02's GPT in units of the weights: with resharding 3, but for the root's second "
-    "gather, {expected[no reshard]} without, and DDP's {expected[DDP]}, which a ring sends twice.",
+    "The messages of a step of Lab 02's GPT in units of the weights: {expected[reshard]} with resharding, which is 3 "
+    "without the root's second gather; {expected[no reshard]} without resharding; {expected[DDP]} with DDP, which a "
+    "ring sends twice.",
     expected={"reshard": 2.974, "no reshard": 2.0, "DDP": 1.0},
     tolerance=0.001,
     unit="times 4P bytes",
@@ -140,8 +141,8 @@ def messages() -> Mapping[str, float]:
 
 @claim(
     "lab-08-whole-after-forward",
-    "When forward ends, {expected[reshard]} bytes of Lab 02's GPT, the root's weights, are whole on a rank with "
-    "resharding, and all {expected[no reshard]} without.",
+    "When forward ends, a rank holds {expected[reshard]} bytes of whole weights of Lab 02's GPT with resharding, those "
+    "of the root, and all {expected[no reshard]} without.",
     expected={"reshard": 82_432, "no reshard": 3_232_256},
     unit="bytes",
 )
@@ -183,10 +184,10 @@ def _bytes_by_dtype(lab: Any) -> dict[str, float]:
 
 @claim(
     "lab-08-bf16-on-the-wire",
-    "With --precision bf16 a block's gather sends {expected[gather]} bytes a parameter, its reduce-scatter 4; kept "
-    "are 4.",
+    "With --precision bf16 a block's gather sends {expected[gather]} bytes per parameter, and its reduce-scatter 4; "
+    "all shards together keep 4.",
     expected={"gather": 2, "scatter": 4, "kept": 4},
-    unit="bytes a parameter",
+    unit="bytes per parameter",
 )
 def bf16_bytes() -> Mapping[str, float]:
     """Counts the messages of the first block's group in one step of a small GPT, and the local bytes times ranks."""
@@ -251,7 +252,7 @@ def _go_on(lab: Any, folder: Path, steps: int) -> list[float]:
 
 @claim(
     "lab-08-other-ranks-go-on",
-    "A run saved on 2 ranks and loaded on 1, 3 or 4 has the losses that it would have had on 2.",
+    "A run that was saved on 2 ranks and goes on with 1, 3 or 4 has the losses that it would have had on 2.",
     expected={"on 1": 0, "on 3": 0, "on 4": 0},
     tolerance=1e-12,
     unit="largest difference of two losses after it, in nats",
@@ -275,7 +276,7 @@ def _save(lab: Any, run: Path) -> None:
 
 @claim(
     "lab-08-file-of-a-rank",
-    "Each of 2 ranks writes its own 12 bytes a parameter, weights and two averages: half of the whole, and a few "
+    "Each of 2 ranks writes a file with its shards of weights and averages: half of 12 bytes per parameter, and a few "
     "percent for names and headers.",
     expected={"rank 0": 0.5, "rank 1": 0.5},
     tolerance=0.03,
@@ -332,7 +333,7 @@ def _zero1(exercises: Any) -> tuple[list[float], int]:
 
 @claim(
     "lab-08-plain-adamw-passes",
-    "A plain AdamW that calls itself sharded gives the same weights after three updates on 2 ranks; it keeps twice the "
+    "On 2 ranks an unsharded AdamW gives the same weights after three updates as a sharded one, and keeps twice the "
     "state.",
     expected={"largest difference": 0, "state": 2},
     tolerance=1e-12,
@@ -354,10 +355,81 @@ def _after_a_step(lab: Any, root: bool) -> Tensor:
     return full_values([model.token_embedding.weight])
 
 
+def _relative_difference(exercises: Any, optimizer: type[Optimizer]) -> float:
+    """Difference of a matrix after one ZeRO-1 update and one ordinary update, of the ordinary update's largest step."""
+    start, gradient = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    sharded, alone = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    sharded.grad, alone.grad = gradient.clone(), gradient.clone()
+    part = exercises.make_part([sharded])
+    exercises.zero1_step([sharded], part, optimizer([part], lr=0.1))  # type: ignore[call-arg]
+    optimizer([alone], lr=0.1).step()  # type: ignore[call-arg]
+    return ((sharded - alone).abs().max() / (alone - start).abs().max()).item()
+
+
+@claim(
+    "lab-08-optimizers-of-a-shard",
+    "One update of a 6 × 4 matrix on 2 ranks: with SGD, AdamW and RMSprop, ZeRO-1 on the flat shard gives the "
+    "optimizer's own update; with Adafactor an update that differs by {expected[Adafactor]} of the largest step.",
+    expected={"SGD": 0, "AdamW": 0, "RMSprop": 0, "Adafactor": 0.64},
+    tolerance=0.005,
+    unit="largest difference, of the largest step",
+)
+def optimizers_of_a_shard() -> Mapping[str, float]:
+    """Runs the reference of the exercise zero1 with each of torch's optimizers, and the same optimizer on the matrix.
+
+    Adafactor keeps v by rows and columns of a matrix; a flat shard has neither.
+    """
+    reference = load(find_lab("08").reference)
+    names = ("SGD", "AdamW", "RMSprop", "Adafactor")
+    return {name: run_world(_relative_difference, 2, reference, getattr(torch.optim, name))[0] for name in names}
+
+
+class _PartlyUsed(nn.Module):
+    """Two layers, of which forward uses the first; the weights of the second are ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+        nn.init.ones_(self.unused.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.used(x)
+
+
+def _unused_after_an_update(exercises: Any) -> dict[str, float]:
+    """The unused layer's first weight after one AdamW update, by way of training."""
+    own = _PartlyUsed()
+    part = exercises.make_part(list(own.parameters()))
+    replica, sharded = DistributedDataParallel(_PartlyUsed(), find_unused_parameters=True), _PartlyUsed()
+    fully_shard(sharded)
+    models = {"ZeRO-1": own, "DDP": replica, "fully_shard": sharded}
+    for way, model in models.items():
+        optimizer = AdamW([part] if way == "ZeRO-1" else model.parameters(), lr=0.1, weight_decay=0.01)
+        model(torch.ones(1, 2)).sum().backward()
+        if way == "ZeRO-1":
+            exercises.zero1_step(list(model.parameters()), part, optimizer)
+        else:
+            optimizer.step()
+    return {way: full_values(list(model.parameters())[1:])[0].item() for way, model in models.items()}
+
+
+@claim(
+    "lab-08-unused-weight",
+    "An unused weight of 1 after one AdamW update with a rate of 0.1 and a decay of 0.01: 0.999 with the exercise's "
+    "ZeRO-1, where its gradient is zero; 1 with DDP and fully_shard, where its gradient is None.",
+    expected={"ZeRO-1": 0.999, "DDP": 1, "fully_shard": 1},
+    tolerance=1e-6,
+    unit="the weight after the update",
+)
+def unused_weight() -> Mapping[str, float]:
+    """Trains two layers, of which forward uses one, for one step on two ranks, three ways."""
+    return run_world(_unused_after_an_update, 2, load(find_lab("08").reference))[0]
+
+
 @claim(
     "lab-08-root-forgotten",
-    "With blocks sharded and the root not, two ranks have other embeddings after one step: nobody averages their "
-    "gradients. With the root they have the same.",
+    "If the blocks are sharded and the root is not, two ranks have different embeddings after one step, because the "
+    "gradients of the embeddings are not averaged. With the root sharded the embeddings are equal.",
     expected={"root sharded": 0, "root forgotten": 1},
     unit="whether the ranks' embeddings differ",
 )
@@ -379,8 +451,8 @@ def _norms(lab: Any) -> dict[str, float]:
 
 @claim(
     "lab-08-norm-of-the-own-part",
-    "On 2 ranks the norm of a rank's own part of a small GPT's gradient is about 0.7 of the whole one's; the squares "
-    "of both add up to {expected[squares together]}.",
+    "On 2 ranks the norm of a rank's shard of a small GPT's gradient is about 0.7 of the norm of the whole gradient; "
+    "the squares of both ranks add up to {expected[squares together]}.",
     expected={"rank 0": 0.7, "rank 1": 0.7, "squares together": 1},
     tolerance=0.1,
     unit="of the whole gradient's",

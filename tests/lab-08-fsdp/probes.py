@@ -539,7 +539,14 @@ def make_shell(seed: int, whole: Whole, layers: Layers) -> tuple[nn.Module, nn.P
 def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Runs forward and backward of one module twice, with reshard and without."""
     layers = draw_layers(seed, dist.get_world_size())
-    observed: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
+    observed: dict[str, Any] = {
+        "y": [],
+        "input gradient": [],
+        "gradient": [],
+        "held": [],
+        "forward": [],
+        "backward": [],
+    }
     observed |= {"waste": [], "fresh": [], "again": []}
     for reshard in (True, False):
         with Whole(layers) as whole:
@@ -550,7 +557,7 @@ def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
             (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
             held.append(whole.now())
             observed["y"].append(plain(y))
-            observed["slope"].append(plain(x.grad))
+            observed["input gradient"].append(plain(x.grad))
             observed["gradient"].append(plain(part.grad))
             observed["held"].append(held)
             observed["forward"].append(forward)

@@ -1,4 +1,4 @@
-"""Looks up in its callers' frames: whoever asks may hold the right answer in a variable."""
+"""Looks up in its callers' frames: the caller may hold the right answer in a variable."""
 
 import sys
 

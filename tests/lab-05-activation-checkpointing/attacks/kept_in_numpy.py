@@ -9,7 +9,7 @@ def checkpoint(function, *inputs):
     with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept.detach().numpy().copy(), torch.from_numpy):
         output = function(*inputs)
 
-    def again(slopes):
+    def again(gradients):
         with torch.no_grad():
             function(*inputs)
 
