@@ -20,19 +20,19 @@ BENCHMARK_READY := .venv/ready-benchmark
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-lab-%: $(READY) ## run a lab's starter, as in `make lab-02` or `make lab-02 ARGS="--steps 50"`
+lab-%: $(READY) ## run a lab's starter: make lab-02 ARGS="--steps 50"
 	@$(BIN)/rankzero run $* $(ARGS)
 
-notebook-%: $(NOTEBOOK_READY) ## open a lab's notebook in JupyterLab, as in `make notebook-02`
-	@$(BIN)/jupyter lab notebooks/lab-$*-*.ipynb
+notebook-%: $(NOTEBOOK_READY) ## open a lab's notebook in JupyterLab: make notebook-02
+	@$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/lab-$*-*.ipynb
 
-test: lint ## check everything at one seed: style, types, imports, labs, library (minutes)
+test: lint ## check style, types, imports, labs, library (minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
 
-prove: $(TEST_READY) ## prove the checks: 20 seeds, every changed line, every attack, every claim (an hour)
+prove: $(TEST_READY) ## prove the checks: 20 seeds, attacks, claims (an hour)
 	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto -m "prove or not prove" tests notebooks solutions $(ARGS)
 
-test-site: $(TEST_READY) $(SITE_READY) ## build the site and check it in a real browser, Chromium (minutes)
+test-site: $(TEST_READY) $(SITE_READY) ## build the site and check it in Chromium (minutes)
 	@$(BIN)/rankzero site
 	@OMP_NUM_THREADS=1 RANKZERO_SITE=site $(BIN)/pytest --override-ini addopts=-q -n auto tests/site $(ARGS)
 
@@ -43,22 +43,22 @@ lint: $(TEST_READY) ## check style, types and the import contract only
 	@$(BIN)/mypy
 	@for lab in code/lab-*; do $(BIN)/mypy --no-error-summary $$lab/*.py tests/$${lab#code/}/*.py || exit 1; done
 
-claims: $(READY) ## measure every number of the text again and write handbook/claims.md
+claims: $(READY) ## measure every number again for handbook/claims.md
 	@$(BIN)/rankzero claims $(ARGS)
 
 figures: $(READY) ## draw the pictures of the pages again
 	@$(BIN)/rankzero figures $(ARGS)
 
-gpu: ## run and measure everything that needs a GPU; installs nothing
+gpu: ## run and measure what needs a GPU; install nothing
 	@PYTHONPATH=code $(PYTHON) -m rankzero gpu $(ARGS)
 
-sync: $(SYNC_READY) ## regenerate stubs, notebooks, excerpts and tables from their sources
+sync: $(SYNC_READY) ## write generated files again from their sources
 	@$(BIN)/rankzero sync $(ARGS)
 
-site: $(SITE_READY) ## build the site, handbook and labs and source, into site/
+site: $(SITE_READY) ## build the site from pages and source, into site/
 	@$(BIN)/rankzero site $(ARGS)
 
-serve: $(SITE_READY) ## build the site, open it in a browser, and build it again as files change
+serve: $(SITE_READY) ## show the site in a browser, and follow changed files
 	@$(BIN)/rankzero site --serve $(ARGS)
 
 doctor: $(READY) ## say what this machine can run
@@ -67,13 +67,14 @@ doctor: $(READY) ## say what this machine can run
 list: $(READY) ## list the labs
 	@$(BIN)/rankzero list
 
-benchmark: $(READY) ## measure what meter, log and evaluation cost a training run (minutes)
+benchmark: $(READY) ## measure what meter, log and evaluation cost (minutes)
 	@$(BIN)/python benchmarks/loop_overhead.py $(ARGS)
 
-benchmark-grading: $(BENCHMARK_READY) ## measure how long grading takes, beside nbgrader (minutes)
+benchmark-grading: $(BENCHMARK_READY) ## measure how long grading takes (minutes)
 	@$(BIN)/python benchmarks/grading.py $(ARGS)
 
-gradescope: $(READY) ## make Gradescope's autograder, as in `make gradescope LAB=02`
+gradescope: $(READY) ## make Gradescope's autograder: make gradescope LAB=02
+	@test -n "$(LAB)" || { echo 'Which lab? For example: make gradescope LAB=02'; exit 1; }
 	@$(BIN)/python launch/gradescope/make_zip.py $(LAB) $(ARGS)
 
 clean: ## remove .venv, caches and the built site; runs/ is kept
@@ -81,14 +82,17 @@ clean: ## remove .venv, caches and the built site; runs/ is kept
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-# Without a GPU, pip is asked for PyTorch's CPU build first. Where its configuration offers none, PyPI's build is taken.
+# PyTorch first, with pip's progress bars: it is most of the download. Without a GPU, pip is asked for the CPU build, and
+# PyPI's build is taken where pip's configuration offers none.
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo 'No Python 3.11 or newer was found: install one, or name it with `make PYTHON=/path/to/python3 ...`.'; exit 1; }
-	@echo 'Setting up .venv with $(PYTHON). This happens once and can take minutes: PyTorch is large.'
+	@echo 'Setting up .venv with $(PYTHON), once. This can take minutes: PyTorch is large.'
 	@$(PYTHON) -m venv .venv || { echo 'Python cannot make a virtual environment: on Debian and Ubuntu, install python3-venv.'; exit 1; }
-	@torch=$$(sed -n 's/^ *"\(torch==[0-9.]*\)",/\1/p' pyproject.toml); command -v nvidia-smi > /dev/null || [ "$$(uname -s)" != Linux ] \
-	  || $(PIP) "$$torch+cpu" 2> /dev/null || echo "pip's configuration offers no CPU build of $$torch; taking the default one."
-	@$(PIP) --editable .
+	@torch=$$(sed -n 's/^ *"\(torch==[0-9.]*\)",/\1/p' pyproject.toml); \
+	  if command -v nvidia-smi > /dev/null || [ "$$(uname -s)" != Linux ]; then $(PIP) "$$torch"; \
+	  elif ! $(PIP) "$$torch+cpu" 2> /dev/null; then echo "pip's configuration offers no CPU build of $$torch; taking the default one."; $(PIP) "$$torch"; fi
+	@echo 'Installing the other libraries.'
+	@$(PIP) --quiet --editable .
 	@touch $@
 
 $(NOTEBOOK_READY) $(SYNC_READY) $(TEST_READY) $(BENCHMARK_READY): .venv/ready-%: $(READY)

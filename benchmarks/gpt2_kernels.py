@@ -67,8 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
     with prepared(rung, options, device) as made:
         for number in range(3):
             made.step(number)
+        synchronize(device)  # the warm-up's steps are done
         begin = time.perf_counter()
-        synchronize(device)
         for number in range(STEPS):
             made.step(number)
         synchronize(device)

@@ -64,14 +64,14 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def eventually(condition: Callable[[], Any], description: str) -> Any:
-    """Calls `condition` until its result is true, and returns that result. AssertionError after PATIENCE seconds."""
-    deadline = time.monotonic() + PATIENCE
+def eventually(condition: Callable[[], Any], description: str, seconds: float = PATIENCE) -> Any:
+    """Calls `condition` until its result is true, and returns that result. AssertionError after `seconds`."""
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if result := condition():
             return result
         time.sleep(0.02)
-    raise AssertionError(f"{description}: not within {PATIENCE:.0f} seconds")
+    raise AssertionError(f"{description}: not within {seconds:.0f} seconds")
 
 
 class Cluster:
@@ -134,7 +134,7 @@ class Cluster:
             node.communicate()
 
 
-def wait_for_end(node: "subprocess.Popen[str]") -> tuple[int, str]:
+def wait_for_end(node: "subprocess.Popen[str]", seconds: float = PATIENCE) -> tuple[int, str]:
     """Waits for the end of a node and returns its exit code and output."""
-    output, _ = node.communicate(timeout=PATIENCE)
+    output, _ = node.communicate(timeout=seconds)
     return node.returncode, output

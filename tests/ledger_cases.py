@@ -13,8 +13,8 @@ from rankzero.ledger.models import PRESETS, Config, parameter_count
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES, bytes_per_parameter
+from rankzero.publish.site.python_to_javascript import camel
 from rankzero.publish.site.views.calculator import FAMILIES, size_names
-from rankzero.publish.site.views.ledger_script import camel
 
 Case = dict[str, Any]
 

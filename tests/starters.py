@@ -59,9 +59,9 @@ class Starter:
 
     def train(self, folder: Path, *arguments: str) -> Path:
         """Trains a tiny model in this process; returns the run's folder."""
-        before = set(folder.glob("runs/*"))
+        before = set(folder.glob("runs/lab-*"))
         assert self.module.main([*TINY, *arguments, "--out", str(folder / "runs")]) == 0
-        (run_folder,) = set(folder.glob("runs/*")) - before
+        (run_folder,) = set(folder.glob("runs/lab-*")) - before
         return run_folder
 
     def fails(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -38,6 +38,67 @@ def test_a_changed_argument_is_named(client: LocalProbeClient, tmp_path: Path, s
     assert ("train_step changed its argument `y`, which is the caller's." in texts[0]) is named
 
 
+def test_an_argument_that_was_changed_before_an_error_is_named(client: LocalProbeClient, tmp_path: Path) -> None:
+    texts = failures(client, tmp_path, "02", "train_step", "    loss.backward()", "    y.add_(0)\n    loss.backward()")
+    sentence, source = texts[0].split("\n")
+    assert "modified by an inplace operation" in sentence
+    assert sentence.endswith("`y`, which is the caller's.")
+    assert source.strip() == "loss.backward()"
+
+
+def test_an_argument_whose_data_were_replaced_is_named(client: LocalProbeClient, tmp_path: Path) -> None:
+    old = "    return [one.to(target) if casts(one) else one for one in args]\n"
+    new = """    for one in args:
+        if casts(one):
+            one.data = one.data.to(target)
+    return list(args)
+"""
+    texts = failures(client, tmp_path, "03", "cast_inputs", old, new)
+    assert len(texts) == 1
+    assert texts[0].endswith("cast_inputs changed its argument `args`, which is the caller's.")
+
+
+@pytest.mark.parametrize(
+    ("lab", "name", "old"),
+    [
+        ("02", "train_step", "    return loss.item(), norm\n"),
+        ("02", "learning_rate", "    return floor + "),
+        ("07", "reduce_bucket", "    return finish\n"),
+    ],
+)
+def test_a_missing_return_is_named(client: LocalProbeClient, tmp_path: Path, lab: str, name: str, old: str) -> None:
+    texts = failures(client, tmp_path, lab, name, old, old.replace("return", "_ ="))
+    assert all(text.count("`return`") == 1 for text in texts), texts
+    instead = " instead of a function" if name == "reduce_bucket" else ""
+    assert f"{name} returned None{instead}: is a `return` missing" in texts[0]
+    assert not any("form that the probe gives" in text for text in texts)
+
+
+def test_a_function_that_is_called_where_it_is_to_be_returned_is_named(
+    client: LocalProbeClient, tmp_path: Path
+) -> None:
+    texts = failures(client, tmp_path, "07", "reduce_bucket", "    return finish\n", "    return finish()\n")
+    assert "or is the function called where it is returned, as in `return f()`?" in texts[0]
+    texts = failures(client, tmp_path, "05", "repeatable", "    return again\n", "    return again()\n")
+    assert "on what your code returned). A function is expected: return the function without calling it." in texts[0]
+
+
+def test_a_hook_that_is_none_is_named(client: LocalProbeClient, tmp_path: Path) -> None:
+    source = find_lab("05").reference.read_text()
+    body = source[source.index("def runs_per_block") : source.index("def repeatable")]
+    (begin, end) = (body.index(marker) for marker in ("### BEGIN", "### END"))
+    new = """handles = [block.register_forward_pre_hook((lambda: None)()) for block in blocks]
+    try:
+        step()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return []
+    """
+    texts = failures(client, tmp_path, "05", "runs_per_block", body[begin:end], new)
+    assert "is not callable. torch called None: a function that the code gave to torch, such as a hook" in texts[0]
+
+
 def test_what_the_reference_changes_too_is_not_named(client: LocalProbeClient, tmp_path: Path) -> None:
     texts = failures(client, tmp_path, "08", "clip", "gradient.mul_(max_norm / norm)", "gradient.mul_(2)")
     assert texts
@@ -45,6 +106,13 @@ def test_what_the_reference_changes_too_is_not_named(client: LocalProbeClient, t
 
 
 def test_a_forged_note_is_left_out() -> None:
-    assert note_text(frozenset({"f x changed", "f <b> changed", "f x praised", "x" * 10**5})) == (
+    assert note_text(frozenset({"f x changed", "f <b> changed", "f - gone", "f x praised", "x" * 10**5})) == (
         " f changed its argument `x`, which is the caller's."
     )
+
+
+def test_a_function_without_an_annotation_may_return_nothing(client: LocalProbeClient, tmp_path: Path) -> None:
+    old = "def save_durably(path: Path, data: bytes) -> None:\n"
+    texts = failures(client, tmp_path, "09", "save_durably", old, "def save_durably(path, data):\n    data += b'x'\n")
+    assert texts
+    assert not any("returned None" in text for text in texts), texts

@@ -1,5 +1,6 @@
 """A new lab is laid out whole or not at all, and its gates say what to write next."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import known_wrong, wrong_file
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.probes.loader import load
+from rankzero.figures import themes
+from rankzero.figures.figure import PageFigure
 
 NOT_STARTED = LocalProbeClient()  # for gates that run no learner's code
 TABLE = "<!-- labs: by number -->\n<!-- /labs -->\n"
@@ -24,7 +27,7 @@ def root(tmp_path: Path) -> Path:
     """The skeleton of a repository without labs."""
     (tmp_path / "labs").mkdir()
     (tmp_path / "handbook").mkdir()
-    (tmp_path / "handbook" / "training-loop.md").write_text("# Training loop\n\n## The order is the algorithm\n")
+    (tmp_path / "handbook" / "training-loop.md").write_text("# Training loop\n\n## The order of the calls\n")
     (tmp_path / "README.md").write_text(TABLE)
     (tmp_path / "handbook" / "README.md").write_text(TABLE)
     return tmp_path
@@ -43,6 +46,7 @@ def test_a_new_lab_has_every_file_and_stands_in_the_tables(lab: Lab) -> None:
     assert (lab.slug, lab.title, lab.starter.name) == ("lab-99-two-words", "Two words", "train_two_words.py")
     assert [*gates._files(lab, NOT_STARTED)] == []
     assert [*gates._exercises(lab, NOT_STARTED)] == []
+    assert [*gates._figures(lab, NOT_STARTED)] == []
     assert "raise NotImplementedError" in lab.stubs.read_text()
     assert "1. How many tokens does each loss stand for?" in lab.page.read_text()
     assert "[99 Two words](labs/lab-99-two-words.md)" in (lab.root / "README.md").read_text()
@@ -71,6 +75,13 @@ def test_a_new_labs_starter_and_claims_run(lab: Lab, tmp_path: Path) -> None:
     compile(lab.claims.read_text(), lab.claims, "exec")
 
 
+def test_a_new_labs_figures_stand_on_its_page_and_can_be_drawn(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rankzero.figures.figure.ROOT", lab.root)
+    drawn = [value for value in vars(load(lab.figures)).values() if isinstance(value, PageFigure)]
+    assert re.findall("<!-- figure: (.*) -->", lab.page.read_text()) == [figure.name for figure in drawn]
+    assert all(themes.light(figure).startswith("<svg") for figure in drawn)
+
+
 def test_a_new_labs_python_is_in_style(lab: Lab) -> None:
     for command in (["check", "--quiet"], ["format", "--check", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--config", str(ROOT / "pyproject.toml"), str(lab.root)]
@@ -94,6 +105,15 @@ def test_the_next_thing_to_write_is_said_with_file_and_line(lab: Lab) -> None:
     [
         ("_files", "page", "## Break It", "## Broken", "the heading '## Break It' is missing"),
         ("_files", "page", "## Further Reading", "", "the heading '## Further Reading' is missing"),
+        (
+            "_figures",
+            "page",
+            "<!-- figure: lab-99-step -->",
+            "",
+            "-two-words.md has 1 of the 2 figures that a page",
+        ),
+        ("_figures", "page", "## Mental Model", "## Model\n\n## A\n\n## B", "has no figure before its section 'A'"),
+        ("_figures", "page", "## Concept Goal", "## 1\n\n## 2", "words/figures.py: see 'Add a figure' in CONTRIBUTING"),
         ("_exercises", "page", "<!-- hints: mean_loss -->", "", "add the lines <!-- hints: mean_loss --> and"),
         ("_exercises", "checks", '"How many tokens does each loss stand for?",', "", "has 1 hints: write two or more"),
         (

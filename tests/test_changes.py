@@ -24,7 +24,7 @@ from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
 
-SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # of each hurried answer; `make prove` sets the number
+SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # of each answer; `make prove` sets the number
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 
 Changes = Mapping[str, Mapping[str, str]]  # exercise -> name -> change
@@ -53,6 +53,7 @@ def check(lab: Lab, source: str, function: str, seed: int, folder: Path, client:
     return check_file(lab, file, chosen or exercises_of(lab), seed=seed, client=client, explain=False)
 
 
+@pytest.mark.prove  # `rankzero verify-lab` checks those of a lab, too
 @each_change({lab: load(lab.known_wrong).HURRIED for lab in LABS})
 def test_a_hurried_answer_does_not_get_all_points(
     tmp_path: Path, client: LocalProbeClient, lab: Lab, exercise: str, change: str
@@ -70,8 +71,9 @@ def test_another_right_answer_gets_all_points(
     tmp_path: Path, client: LocalProbeClient, lab: Lab, exercise: str, change: str
 ) -> None:
     source = changed_reference(lab, exercise, change, f"{lab.slug}, right_answers.py")
-    report = check(lab, source, exercise, 1, tmp_path, client)
-    assert [result.text for result in report.results if result.status != "pass"] == []
+    for seed in SEEDS:
+        report = check(lab, source, exercise, 1 + seed, tmp_path, client)
+        assert [result.text for result in report.results if result.status != "pass"] == [], f"seed {1 + seed}"
 
 
 @pytest.mark.prove

@@ -346,6 +346,9 @@ def test_measuring_a_page_writes_its_measurements_and_the_table(
     assert "claims hold" in result.output
     assert "claims.md" in result.output
     assert "adamw-state-8-bytes" in (tmp_path / "claims.md").read_text()
+    changed = CliRunner().invoke(app, ["claims", "--page", "how-to-read", "--changed"])
+    assert changed.exit_code == 0, changed.output
+    assert "0 of 0 claims hold" in changed.output
     wrong = CliRunner().invoke(app, ["claims", "--page", "nowhere"])
     assert wrong.exit_code == 2
     assert "no page 'nowhere' states a claim" in " ".join(wrong.output.split())

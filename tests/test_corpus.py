@@ -10,7 +10,8 @@ import pytest
 
 from rankzero.errors import UserError
 from rankzero.learn.data import corpus as corpus_module
-from rankzero.learn.data.corpus import PRINTABLE_ASCII, cache_folder, load_corpus, make_corpus
+from rankzero.learn.data.corpus import PRINTABLE_ASCII, load_corpus, make_corpus
+from rankzero.learn.data.downloads import cache_folder
 
 TEXT = "First Citizen:\nBefore we proceed any further, hear me speak.\n" * 20
 
@@ -117,7 +118,7 @@ def test_a_wrong_download_is_refused_and_not_kept(server: list[str], monkeypatch
 def test_the_error_of_a_failed_download_names_other_corpora(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_URL", "http://127.0.0.1:9/input.txt")
     with pytest.raises(
-        UserError, match=r"could not download TinyShakespeare .*--corpus PATH, or train on --corpus emb"
+        UserError, match=r"could not download TinyShakespeare .*name that file .*, or use the text 'embedded'"
     ):
         load_corpus("tinyshakespeare")
     assert server == []

@@ -1,5 +1,6 @@
 """Commands for exercises: start, check, watch, hint, status, reset."""
 
+import contextlib
 import json
 import os
 import pty
@@ -11,12 +12,19 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
+from unittest.mock import Mock, patch
 
 import pytest
 from typer.testing import CliRunner
 
 from rankzero.cli import app as cli
-from rankzero.curriculum import find_lab
+from rankzero.curriculum import Lab, find_lab
+from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.probe_client import LocalProbeClient
+from rankzero.exercises.checks.report import Report
+from rankzero.exercises.study import watch
+from rankzero.exercises.study.dependencies import code_by_exercise
 
 LAB = find_lab("02")
 runner = CliRunner()
@@ -84,6 +92,13 @@ def test_start_never_changes_work_and_reset_keeps_a_backup(tmp_path: Path) -> No
     [
         (["check", "77"], "there is no lab '77'"),
         (["check", "02", "nonsense"], "lab 02 has no exercise 'nonsense': it has train_step, evaluate"),
+        (["check", "02", "trainstep"], "no exercise 'trainstep': did you mean train_step? It has train_step, evaluate"),
+        (["check", "11", "clip"], "no exercise 'clip': did you mean clip_in_one_graph? It has graph_sizes"),
+        (["hint", "15", "sgd"], "no exercise 'sgd': did you mean sgd_step? It has sgd_step"),
+        (["check", "15", "muon"], "did you mean muon_step or muon_parameters? It has sgd_step"),
+        (["compare", "02", "save_checkpont"], "did you mean save_checkpoint? It has train_step"),
+        (["compare", "02"], "name the exercise to compare: lab 02 has train_step, evaluate"),
+        (["status", "77"], "there is no lab '77'"),
         (["check", "02", "--file", "/nowhere/x.py"], "/nowhere/x.py does not exist"),
         (["hint", "02", "nonsense"], "has no exercise 'nonsense'"),
         (["start", "02", "--folder", "/dev/null/x"], "cannot write /dev/null/x/lab-02/exercises.py"),
@@ -94,6 +109,20 @@ def test_a_mistake_gets_one_sentence(arguments: list[str], message: str) -> None
     code, output = run(*arguments)
     assert code == 2
     assert message in output
+
+
+def test_status_of_one_lab_lists_its_exercises(tmp_path: Path) -> None:
+    output = run("status", "07")[1]
+    assert re.match(r"07 .* not started .*\n  todo     exchange   0 of \d+ points", output)
+    assert "Begin with: rankzero start 07" in output
+    assert "train_step" not in output
+    run("start", "02", "--folder", str(tmp_path))
+    (tmp_path / "lab-02" / "exercises.py").write_text(LAB.reference.read_text())
+    run("check", "02", "learning_rate")
+    output = run("status", "02")[1]
+    assert re.search(r"02 .* 10 of 50 points .*\n  todo     train_step   0 of 10 points", output)
+    assert "  ok       learning_rate   10 of 10 points" in output
+    assert json.loads(run("status", "07", "--json")[1]) == {}
 
 
 def test_a_damaged_progress_file_is_reported(tmp_path: Path) -> None:
@@ -177,8 +206,8 @@ def test_a_report_is_narrow_and_has_no_escape_codes_in_a_file(tmp_path: Path) ->
     assert "\x1b" not in done.stdout
     assert max(len(line) for line in done.stdout.splitlines() if "seed" not in line) <= 80
     assert (
-        "the loss is of type Tensor (it may hold its graph): .item() makes a float of it; expected a Python float."
-        in " ".join(done.stdout.split())
+        "the loss is of type Tensor, which may keep its graph in memory (.item() returns a float); "
+        "expected a Python float." in " ".join(done.stdout.split())
     )
 
 
@@ -192,17 +221,18 @@ class Screen:
         environment = {**os.environ, "TERM": "dumb", "LINES": "24"}
         self.process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment)
         os.close(follower)
+        self.unread = ""
 
     def press(self, key: str) -> None:
         os.write(self.leader, key.encode())
 
     def until(self, text: str) -> str:
-        """Waits for `text` and returns everything shown up to it."""
-        screen = ""
-        while text not in screen:
-            assert select.select([self.leader], [], [], 60)[0], f"{text!r} did not appear in {screen!r}"
-            screen += os.read(self.leader, 4096).decode(errors="replace")
-        return screen
+        """Waits for `text` and returns what is shown up to it, from where the last call ended."""
+        while text not in self.unread:
+            assert select.select([self.leader], [], [], 60)[0], f"{text!r} did not appear in {self.unread!r}"
+            self.unread += os.read(self.leader, 4096).decode(errors="replace")
+        before, _, self.unread = self.unread.partition(text)
+        return before + text
 
 
 @contextmanager
@@ -240,6 +270,91 @@ def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
         assert "+ the solution, solutions/lab-02" in screen.until("shows the hint that you did not need")
 
 
+def test_code_changes_for_the_exercises_that_depend_on_it() -> None:
+    lab = find_lab("07")
+    source = lab.reference.read_text()
+
+    def changed(old: str, new: str) -> set[str]:
+        assert old in source
+        before, after = (
+            code_by_exercise(lab, text.encode(), exercises_of(lab)) for text in (source, source.replace(old, new, 1))
+        )
+        return {name for name in before if before[name] != after[name]}
+
+    assert changed("each = length", "each = 2 * length") == {"shard"}
+    assert changed("bucket.append(parameter)", "bucket += [parameter]") == {"make_buckets", "overlap"}
+    assert changed("    sending.wait()\n", "") == {"exchange", "ring_all_reduce"}
+    assert changed("import contextlib\n", "import contextlib, math\n") == {each.name for each in exercises_of(lab)}
+    assert changed("    sending.wait()\n", "    sending.wait()  # both\n") == set()
+    assert code_by_exercise(lab, b"def shard(:", exercises_of(lab)) == {}
+
+
+def test_a_save_checks_only_what_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: LocalProbeClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = LAB.reference.read_text()
+    file = tmp_path / "exercises.py"
+    file.write_text(source)
+    asked: list[str] = []
+    send = client._send
+
+    def note(lab: Lab, asked_file: Path, exercise: Exercise, *more: Any) -> Any:
+        asked.extend([exercise.name] * (asked_file == file))
+        return send(lab, asked_file, exercise, *more)
+
+    def after(text: str) -> list[str]:
+        asked.clear()
+        capsys.readouterr()
+        file.write_text(text)
+        session.check()
+        return asked
+
+    monkeypatch.setattr(client, "_send", note)
+    chosen = tuple(each for each in exercises_of(LAB) if each.name in ("train_step", "learning_rate"))
+    session = watch.Session(LAB, chosen, file, client, remember=False)
+    assert after(source) == ["train_step", "learning_rate"]
+    assert after(source.replace("math.pi", "3")) == ["learning_rate"]
+    assert "FAIL     learning_rate" in capsys.readouterr().out
+    assert after(source.replace("math.pi", "math.tau / 2")) == ["learning_rate"]
+    assert after(source.replace("def learning_rate(step: int,", "def learning_rate(step: whole,")) != []
+    assert "0 of 20 points" in capsys.readouterr().out, "the file does not load: nothing passes"
+
+
+@pytest.mark.parametrize("saved", ["x = 1\n", "x = 2\n"], ids=["unchanged", "changed"])
+def test_a_save_during_a_check_makes_no_second_report_of_one_file(
+    saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "exercises.py"
+    file.write_text("x = 1\n")
+    checks: list[str] = []
+
+    def check_and_save(lab: object, *_: object, **__: object) -> Report:
+        checks.append(file.read_text())
+        if len(checks) == 1:
+            file.write_text(saved)
+        return Report("02", str(file), 3, (), (), unusable="no function is there.")
+
+    monkeypatch.setattr(watch, "check_file", check_and_save)
+    monkeypatch.setattr(watch, "POLL_S", 0.0)
+    session = watch.Session(LAB, (), file, cast(LocalProbeClient, Mock()), remember=False)
+    waits = iter(["", "", "q"])
+    with patch.object(watch, "_keys", lambda: contextlib.nullcontext(lambda seconds: next(waits))):
+        session.run()
+    assert capsys.readouterr().out.count("no function is there.") == 1
+    assert checks == list(dict.fromkeys(["x = 1\n", saved]))
+
+
+def test_watch_names_no_exercise_as_passed_because_the_file_loads_again(tmp_path: Path) -> None:
+    file = tmp_path / "exercises.py"
+    file.write_text(LAB.reference.read_text())
+    with watching("train_step", "--file", str(file)) as screen:
+        assert "train_step passes" in screen.until("q quit")
+        file.write_text("def train_step(:")
+        screen.until("q quit")
+        file.write_text(LAB.reference.read_text())
+        assert "train_step passes" not in screen.until("q quit")
+
+
 def test_watch_reports_a_missing_file_and_continues_when_it_is_back(tmp_path: Path) -> None:
     file = file_that_returns_a_tensor(tmp_path)
     with watching("train_step", "--file", str(file)) as screen:
@@ -258,8 +373,8 @@ def test_watch_keeps_the_first_failure_on_a_screen_of_24_rows(tmp_path: Path) ->
         rows = screen.until("q quit").replace("\r", "").split("─" * 80 + "\n")[-1].split("\n")
         assert len(rows) < 24
         assert max(map(len, rows)) <= 80
-        assert [row for row in rows if row.strip()][-2] == "  Read handbook/backpropagation.md#who-holds-the-graph"
-        assert any("FAIL     returns the loss" in row for row in rows)
+        assert [row for row in rows if row.strip()][-2] == "  Read handbook/backpropagation.md#lifetime-of-the-graph"
+        assert any("FAIL     returns two floats" in row for row in rows)
 
 
 def test_compare_shows_the_solution_of_an_exercise_that_passes(tmp_path: Path) -> None:

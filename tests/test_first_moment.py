@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from rankzero.cli.plan_command import NAMES
 from rankzero.cli.terminal import START
 from rankzero.curriculum import ROOT, find_lab
 from rankzero.exercises.checks.known_wrong import known_wrong
-from rankzero.ledger.hardware import HARDWARE
+from rankzero.ledger.hardware import HARDWARE, MEASURED
 from rankzero.ledger.models import PRESETS
 from rankzero.ledger.plan.layout import CHECKPOINTING
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
@@ -66,7 +67,7 @@ def test_options_that_argparse_takes_reach_the_starter(option: str) -> None:
 
 
 def test_the_names_that_plan_knows_without_torch_are_the_ledgers() -> None:
-    ledger = (PRESETS, RECIPES, OPTIMIZERS, CHECKPOINTING, HARDWARE)
+    ledger = (PRESETS, RECIPES, OPTIMIZERS, CHECKPOINTING, (*HARDWARE, MEASURED))
     assert [set(names) for names in NAMES.values()] == [set(names) for names in ledger]
 
 
@@ -82,6 +83,12 @@ def test_help_doctor_and_readme_begin_at_the_same_place() -> None:
     first = ["`make lab-02`", "`rankzero run 02`", "`rankzero start 02`"]
     assert [begin.index(command) for command in first] == sorted(begin.index(command) for command in first)
     assert all(command in START for command in first)
+
+
+def test_make_lists_its_commands_within_80_columns() -> None:
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "make lab-NN" in listed
+    assert [line for line in listed.splitlines() if len(line) > 80] == []
 
 
 def test_the_mistake_on_readme_is_named_in_the_words_of_the_check() -> None:
@@ -113,6 +120,8 @@ def interrupted(command: str, seconds: float, folder: Path) -> tuple[int, str]:
 
 def check_interrupted(command: str, seconds: float, folder: Path) -> None:
     code, errors = interrupted(command, seconds, folder)
+    if not re.search(r"rankzero/(?!(cli/)?__main__)", errors) and re.search("Traceback|Fatal Python", errors):
+        return  # Python itself was starting
     # Before Python has installed any handler, the signal itself ends it; a shell reports that as 130 too.
     assert code in (0, 130, -signal.SIGINT), f"{command} after {seconds:.2f} s: {code}\n{errors}"
     assert "Traceback" not in errors, f"{command} after {seconds:.2f} s\n{errors}"

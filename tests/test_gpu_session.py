@@ -14,7 +14,7 @@ import torch
 from gpt2_kernels import family_of, kernel_times
 from gpu_session import __main__ as session
 from gpu_session.child import Child, TimeIsUpError
-from gpu_session.parts import Found, Part, at_once
+from gpu_session.parts import Found, Part, at_once, output_of_starter
 from gpu_session.pictures import draw
 from matplotlib.colors import to_hex
 
@@ -120,6 +120,13 @@ def test_a_rehearsal_of_some_parts_writes_results_summary_and_pictures(tmp_path:
     assert (taken, left_out) == ([], {"gpu-adamw-kernels": "a rehearsal: in order, and not written"})
 
 
+def test_the_starter_that_measures_a_machine_keeps_its_output_and_rates_in_the_session(tmp_path: Path) -> None:
+    done = gpu("--rehearse", "--only", "lab 00", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "limits it" in (tmp_path / "lab-00-know-your-machine.txt").read_text()
+    assert (tmp_path / "machine.json").exists()
+
+
 @pytest.mark.prove
 def test_the_whole_rehearsal_passes_and_imports(tmp_path: Path) -> None:
     done = gpu("--rehearse", "--out", str(tmp_path))
@@ -128,9 +135,24 @@ def test_the_whole_rehearsal_passes_and_imports(tmp_path: Path) -> None:
     assert {name for name, status in statuses.items() if status != "passed"} == ALLOCATOR, done.stdout
     cuda = {slug for slug, claim in all_claims().items() if "cuda" in claim.needs}
     assert cuda - ALLOCATOR == found["claims"].keys()
-    assert {f"lab 0{number}" for number in range(2, 9)} <= {name[:6] for name in statuses}
+    assert {f"lab {number:02}" for number in (*range(12), 15)} <= {name[:6] for name in statuses}
     _, left_out = import_results(tmp_path / "gpu.json", all_claims(), tmp_path / "measurements")
     assert set(left_out.values()) == {"a rehearsal: in order, and not written"}
+
+
+@pytest.mark.parametrize(
+    ("error", "package"),
+    [
+        ("exit code 1: Traceback ... ModuleNotFoundError: No module named 'optuna'", "optuna"),
+        ("exit code 2: feed.py: the digits come from scikit-learn, which is not installed: install it", "scikit-learn"),
+    ],
+)
+def test_a_part_whose_package_is_missing_is_left_out(error: str, package: str) -> None:
+    def fail(seconds: float) -> Found:
+        raise RuntimeError(error)
+
+    outcome, _ = session.run_part(Part("one", "about", fail), 1.0)
+    assert (outcome.status, outcome.text) == ("left out", f"{package} is not installed")
 
 
 @pytest.mark.parametrize(
@@ -170,6 +192,27 @@ def test_ctrl_c_ends_the_session_and_keeps_what_was_found(tmp_path: Path, monkey
     assert session.run_session(options) == 130
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert [part["status"] for part in parts] == ["passed", "left out", "left out", "left out"]
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("print('NOT EQUAL from step 3 on'); raise SystemExit(1)", "^NOT EQUAL from step 3 on$"),
+        ("print('NOT EQUAL from step 3 on')", "^NOT EQUAL from step 3 on$"),
+        ("print('equal'); raise KeyError('width')", "exit code 1: .*KeyError: 'width'"),
+    ],
+)
+def test_a_starter_with_unequal_results_or_an_error_has_failed(program: str, error: str) -> None:
+    with Child([sys.executable, "-c", program]) as child, pytest.raises(RuntimeError, match=error):
+        output_of_starter(child, 60.0)
+
+
+def test_a_missing_module_of_the_repository_is_a_failure() -> None:
+    def fail(seconds: float) -> Found:
+        raise RuntimeError("ModuleNotFoundError: No module named 'rankzero.claim'")
+
+    outcome, _ = session.run_part(Part("one", "about", fail), 1.0)
+    assert outcome.status == "failed"
 
 
 def test_a_child_that_hangs_is_ended_with_ranks_in_sessions_of_their_own() -> None:

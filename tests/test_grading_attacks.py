@@ -12,7 +12,7 @@ import psutil
 import pytest
 from sandboxes import needs_sandbox
 
-from rankzero.curriculum import all_labs, find_lab
+from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.exercises.probes.supervisor import _ReplyLines, run_supervised
 from rankzero.grading.attack_corpus import Attack, attack_failure, attacks, recorded_answers
 from rankzero.grading.canaries import Canaries
@@ -91,6 +91,15 @@ def scene(shared_grader: Grader, canaries: Canaries, tmp_path_factory: pytest.Te
     settings = shared_grader.settings
     yield Scene(shared_grader, canaries, tmp_path_factory.mktemp("attacks"))
     shared_grader.settings = settings
+
+
+@pytest.mark.prove  # test_grading_sandbox.py grades them too, without a canary
+@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.number)
+def test_a_reference_gets_all_points_in_the_sandbox_too(lab: Lab, scene: Scene) -> None:
+    """A probe may need what the sandbox refuses, such as shared memory without a file."""
+    report = scene.graded(lab.reference.read_bytes(), lab.number).report
+    assert report
+    assert [(result.check, result.text) for result in report.results if result.status != "pass"] == []
 
 
 @pytest.mark.parametrize("attack", list(corpus()))

@@ -93,7 +93,8 @@ def defend(subs: Path, out: Path, count: int, change: Any) -> None:
 
     copied = plain_copy(subs, subs.with_name("copied"))
     code, output = run("grade", copied, "--lab", "02", "--out", out, "--resume")
-    assert (code, f"{len(first)} are kept" in output) == (0, True)
+    graded = {student: grade for student, grade in first.items() if grade.report}  # without a file that is too large
+    assert (code, f"{len(graded)} are kept" in output) == (0, True), output
     assert {student: graded.verdict() for student, graded in grades_in(out).items()} == {
         student: graded.verdict() for student, graded in first.items()
     }
@@ -110,7 +111,7 @@ def defend(subs: Path, out: Path, count: int, change: Any) -> None:
         for row in table(out)
     }
     predicted = {}
-    for student, before in first.items():
+    for student, before in graded.items():
         assert before.report
         points = {result.check: result.points for result in before.report.results}
         lost, gained = points[changed], 2 * (points[revalued] > 0)

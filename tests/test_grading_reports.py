@@ -34,7 +34,8 @@ DIAGNOSIS = Diagnosis(
     "train_step",
     "cleared_too_late",
     "The gradients are cleared after the update, not before.",
-    "handbook/training-loop.md#the-order-is-the-algorithm",
+    "handbook/training-loop.md#the-order-of-the-calls",
+    ("train_step/stale",),
 )
 DUE = {"02": "2026-11-18T23:59:00+01:00"}
 
@@ -211,9 +212,9 @@ def test_a_student_page_has_the_failure_its_cause_a_link_and_the_command_to_repe
         "s7 · ada@example.edu",
         "48 of 50 points",
         "2 points are open. Begin with train_step",
-        "is not misled by gradients that were there before the loss is 1; expected 2.",
+        "ignores gradients that were there before the loss is 1; expected 2.",
         "A known mistake The gradients are cleared after the update, not before.",
-        "Read The order is the algorithm, in Training loop handbook/training-loop.md#the-order-is-the-algorithm",
+        "Read The order of the calls, in Training loop handbook/training-loop.md#the-order-of-the-calls",
         "Your code printed printed this",
         "rankzero hint 02 train_step",
         "rankzero check 02 --file exercises.py --seed 7",
@@ -289,7 +290,7 @@ def test_the_class_page_counts_grades_mistakes_and_lost_points(tmp_path: Path) -
     mistake = "train_step 3 · 75 % The gradients are cleared after the update, not before."
     assert mistake in words, "of the four files that load"
     assert "follows each batch alone when called again, and runs the model once per step 2 2" in words
-    assert "is not misled by gradients that were there before 3 3" in words
+    assert "ignores gradients that were there before 3 3" in words
     assert "the median is 48 of 50 points; 1 with all points." in words
     assert "4 files that load; 1 does not, and lost everything" in words
     assert "M Missing s8 missing T Trouble s9 not graded" in words
@@ -597,10 +598,10 @@ def test_results_for_gradescope_explain_the_mistake_and_the_graded_file() -> Non
     assert [(test["number"], test["score"], test["max_score"], test["tags"]) for test in failed] == [
         ("1.6", 0, 1, ["train_step", "fail"])
     ]
-    assert failed[0]["name"] == "train_step is not misled by gradients that were there before"
+    assert failed[0]["name"] == "train_step ignores gradients that were there before"
     assert failed[0]["output"] == (
         "the loss is 1; expected 2.\n\nA known mistake: The gradients are cleared after the update, "
-        "not before.\nRead handbook/training-loop.md#the-order-is-the-algorithm\n\nThe code printed:\nprinted this\n"
+        "not before.\nRead handbook/training-loop.md#the-order-of-the-calls\n\nThe code printed:\nprinted this\n"
     )
     assert written["output"].splitlines() == [
         "49 of 50 points.",

@@ -120,7 +120,8 @@ def test_a_sandbox_holds_neither_answers_nor_files_of_this_machine(tmp_path: Pat
     lines = printed(tmp_path, LOOK_AROUND, grader).splitlines()
     open_files, environment, user, processes, visible, *library = map(json.loads, lines)
     assert open_files == ["/dev/null", "pipe"]
-    variables = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
+    variables = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH"
+    variables += " TORCHINDUCTOR_CACHE_DIR TORCH_CPP_LOG_LEVEL"  # torch's compiler, of Lab 11, sets its folder itself
     assert [name for name in environment if name not in INSTRUCTION_SETS] == variables.split()
     assert user == 1000
     assert processes[0] == 1
@@ -138,6 +139,17 @@ def test_nothing_of_a_submission_stays_in_its_sandbox(tmp_path: Path, grader: Gr
     grade_with_train_step(tmp_path, leave, grader)
     look = "import os\nprint(os.path.exists('/tmp/left'), sum(map(str.isdecimal, os.listdir('/proc'))), '\\n')"
     assert printed(tmp_path, look, grader) == "False 2 "
+
+
+def test_a_file_that_one_probe_wrote_is_not_there_for_the_next_probe(tmp_path: Path, grader: Grader) -> None:
+    look = "import os\nprint(len(os.listdir()), os.getcwd())\nopen('left', 'w').close()\nreturn 1.0, 1.0"
+    report = grade_with_train_step(tmp_path, look, grader).report
+    assert report is not None
+    lines = [line.split(" ", 1) for line in report.results[0].printed.splitlines() if line[0] in "01"]
+    first = dict(reversed([(folder, int(files)) for files, folder in lines]))
+    assert len(first) > 1
+    assert set(first.values()) == {0}
+    assert all(folder.startswith("/tmp/") for folder in first)
 
 
 def test_a_submission_cannot_change_its_own_file_between_exercises(tmp_path: Path, grader: Grader) -> None:

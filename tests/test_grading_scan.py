@@ -101,7 +101,10 @@ ATTACKS = {
 
 
 # Known-wrong solutions that keep things in odd places, where a person should see them.
-ODD = {"kept_past_backward", "one_list_for_all", "one_store_for_all", "outputs_kept_aside", "sending_not_waited_for"}
+ODD = {
+    *("kept_past_backward", "one_list_for_all", "one_store_for_all", "outputs_kept_aside", "sending_not_waited_for"),
+    "own_dict_returned",
+}
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
@@ -109,7 +112,16 @@ def test_honest_work_has_no_flags(lab: Lab) -> None:
     sources = {wrong.name: wrong_source(lab, wrong) for wrong in known_wrong(lab).values() if wrong.name not in ODD}
     assert len(sources) > 20
     sources |= {str(file): file.read_text(encoding="utf-8") for file in (lab.reference, lab.stubs)}
-    assert {name: flags for name, source in sources.items() if (flags := scan(source))} == {}
+    published = lab.reference.read_bytes()
+    assert {name: flags for name, source in sources.items() if (flags := scan(source, published))} == {}
+
+
+def test_what_the_published_solution_needs_has_a_flag_in_other_labs_alone() -> None:
+    saving, other = find_lab("09").reference.read_bytes(), LAB.reference.read_bytes()
+    attack = "\nos.open('x', 0)\nos.fork()\n"
+    assert [flag.text for flag in scan(saving + attack.encode(), saving)] == ["uses os.fork"]
+    flags = scan(other + f"\nimport os{attack}".encode(), other)
+    assert [flag.text for flag in flags] == ["uses os.open", "uses os.fork"]
 
 
 @pytest.mark.parametrize("purpose", ATTACKS)
@@ -497,6 +509,7 @@ def test_code_that_many_students_share_has_no_flags() -> None:
     assert len(similarity_flags(dict(list(people.items())[:3]), STUB)) == 3
 
 
+@pytest.mark.prove
 def test_known_wrong_solutions_have_distinct_shapes() -> None:
     """Known-wrong solutions differ in small details of the same functions, and each detail changes the shapes."""
     for lab in LABS:

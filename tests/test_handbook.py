@@ -8,6 +8,7 @@ from pytest_examples import CodeExample, EvalExample, find_examples
 
 from rankzero.curriculum import ROOT
 
+LONGEST_LINE = 88  # letters that fit into the column of a page
 PAGES = sorted([*(ROOT / "handbook").glob("*.md"), *(ROOT / "labs").glob("*.md")])
 
 
@@ -29,3 +30,16 @@ def test_code_prints_the_output_on_the_page(page: Path, eval_example: EvalExampl
     for block in blocks(page):
         run = eval_example.run_print_update if eval_example.update_examples else eval_example.run_print_check
         names.update(run(block, module_globals=names))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_of_python_blocks_fit_into_the_column(page: Path) -> None:
+    # A longer line wraps on the site. Output, as `#> text`, keeps the lines that the program printed.
+    long = [
+        f"{page.name}:{number}: {len(line)} letters: {line}"
+        for block in find_examples(page)
+        if block.prefix == "python"
+        for number, line in enumerate(block.source.splitlines(), block.start_line + 1)
+        if len(line) > LONGEST_LINE and not line.lstrip().startswith("#>")
+    ]
+    assert long == []

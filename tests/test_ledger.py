@@ -1,6 +1,7 @@
 """Ledger: predictions agree with measurements to the byte, and impossible settings are refused in one sentence."""
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -213,6 +214,13 @@ def test_the_largest_micro_batch_fits_and_the_next_does_not() -> None:
 
     assert peak(best) <= budget < peak(best + 1)
     assert largest_micro_batch(config, recipe, ADAMW, seq_len=1024, budget=10**9) == 0
+
+
+def test_the_table_of_a_large_model_fits_80_columns() -> None:
+    ledger = predict(PRESETS["llama-2-7b"], RECIPES["mixed"], ADAMW, batch_size=4, seq_len=4096)
+    lines = ledger.table().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(re.fullmatch(r"optimizer state +80\.86 GB +80,860,988,\d{3} B", line) for line in lines)
 
 
 def test_eight_bit_adam_is_predicted_and_not_measured() -> None:

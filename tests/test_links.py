@@ -70,6 +70,25 @@ def test_broken_links_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert broken(page) == ["#x-2: no such heading", "b.md: no such file", "../c: no such file"]
 
 
+def missing_headings(docstrings: str) -> list[str]:
+    """Returns references such as `handbook/precision.md, "Dynamic loss scaling"` to headings that do not exist."""
+    text = re.sub(r"\s+", " ", docstrings)
+    return [
+        f'{page}, "{heading}"'
+        for page, first, second in re.findall(r'((?:handbook|labs)/[\w-]+\.md), "([^"]+)"(?: and "([^"]+)")?', text)
+        for heading in filter(None, (first, second))
+        if heading not in re.findall(r"^#+ (.+)$", text_of(ROOT / page).replace("`", ""), re.MULTILINE)
+    ]
+
+
+def test_docstrings_of_exercises_name_headings_that_exist() -> None:
+    assert missing_headings('Read: handbook/precision.md, "Dynamic loss\n    scaling" and "Gone"') == [
+        'handbook/precision.md, "Gone"'
+    ]
+    for exercises in sorted((ROOT / "solutions").glob("lab-*/exercises.py")):
+        assert missing_headings(exercises.read_text(encoding="utf-8")) == [], exercises
+
+
 def test_details_are_closed_and_fences_are_paired() -> None:
     for page in pages():
         text = text_of(page)

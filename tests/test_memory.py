@@ -79,6 +79,8 @@ def test_a_long_table_is_folded_in_the_middle() -> None:
     shown = ["forward", "backward"] * 3 + ["...", "forward", "backward", "update"]
     assert [line.split()[0] for line in lines[1:]] == shown
     assert lines[7] == "...      72 rows are left out"
+    assert len({len(line) for line in lines if not line.startswith("...")}) == 1, "columns stand below their names"
+    assert max(map(len, lines)) <= 80
 
 
 def test_activations_of_a_linear_layer_are_its_input() -> None:

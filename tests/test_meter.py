@@ -97,6 +97,16 @@ def test_a_nan_loss_stops_the_run_and_is_in_the_log(tmp_path: Path, clock: Clock
     assert len(read_log(tmp_path / "log.jsonl")["step"]) == 3
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no file that is always full")
+def test_a_full_disk_ends_the_run_with_one_sentence(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "log.jsonl").symlink_to("/dev/full")
+    with (
+        pytest.raises(UserError, match=r"^cannot write to \S+ \(No space left on device\): free some space.$"),
+        make(tmp_path) as meter,
+    ):
+        train(meter, clock, [4.0, 3.0])
+
+
 def test_a_run_that_fails_leaves_a_readable_log(tmp_path: Path, clock: Clock) -> None:
     def fail() -> None:
         with make(tmp_path) as meter:

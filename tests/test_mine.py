@@ -1,7 +1,9 @@
 """`rankzero run NN --mine`: the reference gives the starter's loss curve, and a wrong solution parts from it."""
 
 import math
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +15,16 @@ from rankzero.cli import app as cli
 from rankzero.curriculum import all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.known_wrong import known_wrong, wrong_file
-from rankzero.exercises.study.mine import Curves, used_exercises
+from rankzero.exercises.study.mine import Curves, starter_options, used_exercises
 from rankzero.exercises.study.starter_process import replacements
 
-LABS = ("02", "03", "04", "05", "06", "07", "08")
+LABS = ("02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "14", "15", "16")
 SHAPE = ("--hidden-dim", "32", "--layers", "2", "--heads", "2", "--block-size", "16", "--batch-size", "4")
-SHORT = dict.fromkeys(LABS, ("--steps", "12", "--eval-every", "6")) | {"06": ("--active", "4", "--warmup", "1")}
+SHORT: dict[str, tuple[str, ...]] = dict.fromkeys(LABS, (*SHAPE, "--steps", "12", "--eval-every", "6"))
+SHORT |= {"06": (*SHAPE, "--active", "4", "--warmup", "1"), "10": ("--epochs", "1", "--merges", "0", "--read-ms", "0")}
+SHORT |= {"11": (*SHAPE, "--steps", "12"), "14": ("--hidden-dim", "8", "--batch-size", "16", "--steps", "12")}
+SHORT |= {"15": ("--hidden-dim", "16", "--layers", "1", "--block-size", "8", "--tokens", "4096", "--trials", "7")}
+SHORT |= {"16": ("--quick",)}
 
 # A known-wrong solution per lab. Lab 02 saves after step 6, and AdamW without its averages makes another step 7:
 WRONG = {
@@ -28,6 +34,12 @@ WRONG = {
     "05": ("another_mask", None),
     "07": ("never_averaged", None),
     "08": ("gradient_of_this_rank", None),
+    "09": ("data_restarts_at_0", None),
+    "10": ("divided_by_255_twice", 1),
+    "11": ("padding_counts_in_the_loss", None),
+    "14": ("last_share_wins", None),
+    "15": ("no_bias_correction", None),
+    "16": ("sum_of_means", None),
 }
 every_lab = pytest.mark.parametrize(
     "number", [number if number in ("04", "07") else pytest.param(number, marks=pytest.mark.prove) for number in LABS]
@@ -35,9 +47,17 @@ every_lab = pytest.mark.parametrize(
 
 
 def run(number: str, file: Path, out: Path, *arguments: str) -> tuple[int, str]:
-    command = ["run", number, "--mine", "--file", str(file), *SHAPE, *SHORT[number], "--out", str(out), *arguments]
+    command = ["run", number, "--mine", "--file", str(file), *SHORT[number], "--out", str(out), *arguments]
     result = CliRunner().invoke(cli.app, command)
     return result.exit_code, result.output
+
+
+def test_an_option_of_the_command_line_replaces_that_of_the_lab() -> None:
+    lab = find_lab("02")
+    others = ["--device", "cpu", "--eval-every", "100"]
+    assert starter_options(lab, ["--steps", "8"]) == [*others, "--steps", "8"]
+    assert starter_options(lab, ["--step=8"]) == [*others, "--step=8"]
+    assert starter_options(lab, []) == ["--device", "cpu", "--steps", "200", "--eval-every", "100"]
 
 
 @every_lab
@@ -46,6 +66,8 @@ def test_the_reference_gives_the_starters_curve(number: str, tmp_path: Path) -> 
     assert code == 0, output
     assert re.search(r"Equal (bit for bit: the losses of all|within rounding)", output)
     assert (tmp_path / f"lab-{number}-mine-001" / "losses.png").stat().st_size > 10_000
+    if number == "10":
+        assert output.index("  this process loads") < output.index("\n  step "), "its first step comes late"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +140,28 @@ def test_sigterm_reaches_the_run_that_trains(tmp_path: Path) -> None:
     assert "yours:" not in output, "the second run is not started"
 
 
+@pytest.mark.parametrize("moment", ["starter: ", "step     1/"], ids=["while libraries load", "in training"])
+def test_ctrl_c_ends_both_programs_with_one_sentence(moment: str, tmp_path: Path) -> None:
+    file = find_lab("02").reference
+    options = ["--mine", "--anyway", "--file", str(file), *SHAPE, "--steps", "100000", "--out", str(tmp_path)]
+    command = [sys.executable, "-u", "-m", "rankzero.cli", "run", "02", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout
+    while moment not in process.stdout.readline():
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=100)[0]
+    assert process.returncode == 130, output
+    assert output.count("Stopped by Ctrl-C") == 1, output
+    assert "Traceback" not in output
+    if "step" in moment:
+        assert output.count("Ctrl-C: the run stops after its step") == 1, "at once, where a step takes long"
+    assert "Go on with" not in output, "two whole runs are compared, and none of them goes on"
+    assert "yours:" not in output, "the second run is not started"
+
+
 def test_what_is_not_written_yet_ends_the_run_with_a_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,12 +174,20 @@ def test_what_is_not_written_yet_ends_the_run_with_a_sentence(
     ("command", "sentence"),
     [
         (["04", "--mine", "--anyway", "--resume", "x"], "--mine trains twice from the beginning: leave --resume out."),
-        (["01", "--mine", "--anyway"], "lab 01 has no mine.py: its starter does not use your functions."),
+        (
+            ["01", "--mine", "--anyway"],
+            "lab 01 has no run with your functions, because its starter uses none of them: leave --mine out, "
+            "and check them with `rankzero check 01`.",
+        ),
+        (
+            ["07", "--mine", "--stpes", "4"],
+            "lab 07 has no option --stpes: did you mean --steps? `rankzero run 07 --help` lists all.",
+        ),
         (["04", "--anyway"], "--anyway is about your functions: give --mine too."),
     ],
 )
 def test_mistakes_get_one_sentence(command: list[str], sentence: str) -> None:
-    files = ["--file", str(find_lab(command[0]).reference)] if "--mine" in command else []
+    files = ["--file", str(find_lab(command[0]).stubs)] if "--mine" in command else []
     result = CliRunner().invoke(cli.app, ["run", *command, *files])
     assert (result.exit_code, " ".join(result.output.split())) == (2, f"rankzero: {sentence}")
 

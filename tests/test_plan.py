@@ -435,7 +435,7 @@ def test_json_has_every_part_of_the_plan(tmp_path: Path) -> None:
         (["gpt5"], "there is no preset 'gpt5': did you mean gpt2? The names are gpt2, "),
         (
             ["gpt2", "--hardware", "h300"],
-            "there is no hardware 'h300': did you mean h200? The names are a100, h100, h200.",
+            "there is no hardware 'h300': did you mean h200? The names are a100, h100, h200, measured.",
         ),
         (["gpt2", "--tensor", "5"], "5 tensor ranks cannot share 12 heads evenly: use a divisor of 12."),
         (["gpt2", "--pipeline", "5"], "5 pipeline ranks cannot share 12 blocks evenly: use a divisor of 12."),

@@ -10,13 +10,24 @@ import pytest
 
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.errors import UserError
-from rankzero.publish import excerpts, lab_facts, lab_tables, notebooks
+from rankzero.publish import excerpts, hosted_notebooks, lab_facts, lab_tables, notebooks
 from rankzero.publish.site.views.ledger_script import script, sources
 from rankzero.publish.sync import sync
 
 
 def test_nothing_generated_is_stale() -> None:
     assert list(sync(check=True)) == [], "run `make sync` and commit what it writes"
+
+
+def test_no_page_holds_both_sides_of_a_conflict() -> None:
+    pages = [
+        *ROOT.glob("*.md"),
+        *(file for room in ("handbook", "labs", "code") for file in (ROOT / room).rglob("*.md")),
+    ]
+    markers = ("<<<<<<< ", ">>>>>>> ")
+    assert [
+        page.name for page in pages if any(line.startswith(markers) for line in page.read_text().splitlines())
+    ] == []
 
 
 SITE = "code/rankzero/publish/site"
@@ -120,7 +131,7 @@ def test_facts_on_a_labs_page_come_from_its_manifest_and_its_checks() -> None:
     filled = lab_facts.fill(lab, BOX.format("1 | 2") + blocks.format("old\n", ""))
     assert filled.startswith(BOX.format(f"{lab.minutes} | {lab.difficulty}"))
     assert "10 points · 20 minutes · medium · proves that your validation loss" in filled
-    assert "<details><summary>Hints</summary>\n\n1. There are two switches" in filled
+    assert "<details><summary>Hints</summary>\n\n1. Two switches are needed" in filled
     assert "old" not in filled
     assert lab_facts.fill(lab, filled) == filled
 
@@ -188,6 +199,7 @@ def test_the_learner_gets_no_answers(tmp_path: Path) -> None:
     text = nbformat.writes(notebook)
     assert [cell.source for cell in notebook.cells] == [
         "**Predict** a number.",
+        hosted_notebooks.first_cell(""),
         "guess = None  # predict: apples\n\nprint(guess)",
         "*Your explanation:*",
     ]

@@ -1,8 +1,7 @@
 """Probes that run a learner's code on ranks: replies for code that works, fails, hangs, or differs by rank."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,13 +32,21 @@ def again(learner, seed):
 FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\n"
 
 
+class Files(NamedTuple):
+    """The files of a lab that a client of probes reads."""
+
+    probes: Path
+    checks: Path
+
+
 def ask(client: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
     """Returns the replies of both probes to a file whose `total` has this body."""
     (folder / "probes.py").write_text(PROBES)
     file = folder / name
     file.write_text(FIRST + body)
     client.forget(file)
-    lab: Any = SimpleNamespace(probes=folder / "probes.py")
+    (folder / "checks.py").write_text("EXERCISES = ()")
+    lab: Any = Files(folder / "probes.py", folder / "checks.py")
     checks = [Check(name, "", 1, name, lambda got, expected: None) for name in ("total", "again")]
     exercise = Exercise("total", ("total",), 1, "", "", (), tuple(checks))
     return {check.name: client.ask(lab, file, exercise, check, 5) for check in checks}
@@ -61,7 +68,7 @@ def test_a_stub_on_ranks_is_reported_as_a_stub(client: LocalProbeClient, tmp_pat
 FAILURES = {
     "raises": ("1 / 0", "dist.barrier()", "error", "ZeroDivisionError"),
     "exits": ("import os; os._exit(0)", "dist.barrier()", "error", "ended with exit code 0"),
-    "leaves": ("return", "dist.barrier()", "error", "in a collective that rank 1 did not call"),
+    "leaves": ("return", "dist.barrier()", "error", "waited for rank 1, which made no matching call"),
     "differs": (
         "dist.all_reduce(tensor[:2])",
         "dist.all_reduce(tensor)",
@@ -87,6 +94,13 @@ def test_a_failure_names_the_rank_and_the_line(client: LocalProbeClient, tmp_pat
     assert same_answers(replies["total"], other)
 
 
+def test_a_failure_in_another_function_names_the_line_that_led_to_it(client: LocalProbeClient, tmp_path: Path) -> None:
+    body = "    def inside():\n        halve(tensor)\n    inside()\n\n\ndef halve(tensor):\n    return tensor.half_of\n"
+    reply = ask(client, tmp_path, body)["total"]
+    assert "exercises.py, line 12, in halve, called from line 7, in total)" in reply.text
+    assert reply.text.splitlines()[1:] == ["    return tensor.half_of"]
+
+
 def test_a_changed_argument_is_noted_on_ranks(client: LocalProbeClient, tmp_path: Path) -> None:
-    assert ask(client, tmp_path, "    tensor.zero_()")["total"].notes == {"total tensor changed"}
-    assert ask(client, tmp_path, "    tensor.clone().zero_()")["total"].notes == frozenset()
+    assert ask(client, tmp_path, "    return tensor.zero_()")["total"].notes == {"total tensor changed"}
+    assert ask(client, tmp_path, "    return tensor.clone().zero_()")["total"].notes == frozenset()

@@ -1,7 +1,4 @@
-"""Words: pages, docstrings, comments and messages use the field's words; counts of others may only fall.
-
-LEFT holds what is still left in each file. Lower a file's number when you rewrite it, and remove its row at 0.
-"""
+"""Words: pages, docstrings, comments and messages use the field's words."""
 
 import io
 import re
@@ -44,73 +41,6 @@ EXCEPTIONS = (
     "negative_slope",
 )
 
-# Words to avoid that are left, by file.
-LEFT: dict[str, int] = {
-    "code/lab-01-memory-ledger/memory_ledger.py": 2,
-    "code/lab-03-amp/train_amp.py": 1,
-    "code/lab-05-activation-checkpointing/compare_policies.py": 1,
-    "code/lab-07-ddp/train_ddp.py": 1,
-    "code/lab-08-fsdp/train_fsdp.py": 1,
-    "handbook/README.md": 4,
-    "handbook/backpropagation.md": 23,
-    "handbook/batch-size-and-scaling.md": 8,
-    "handbook/claims/activation_functions/sixteen_bits.py": 3,
-    "handbook/claims/backpropagation.py": 12,
-    "handbook/claims/batch_size_and_scaling/device.py": 2,
-    "handbook/claims/batch_size_and_scaling/learning_rate.py": 4,
-    "handbook/claims/engineering_tips/failures.py": 4,
-    "handbook/claims/forward_pass.py": 8,
-    "handbook/claims/gradient_mechanics.py": 6,
-    "handbook/claims/loss_functions.py": 12,
-    "handbook/claims/planning.py": 1,
-    "handbook/claims/profiling_and_roofline/rates.py": 3,
-    "handbook/claims/several_nodes/agents.py": 6,
-    "handbook/claims/sharding_and_zero/on_ranks.py": 1,
-    "handbook/claims/sharding_and_zero/ranks.py": 1,
-    "handbook/distributed-data-parallel.md": 1,
-    "handbook/engineering-tips.md": 4,
-    "handbook/forward-pass.md": 10,
-    "handbook/gradient-mechanics.md": 11,
-    "handbook/how-to-read.md": 3,
-    "handbook/loss-functions.md": 1,
-    "handbook/memory.md": 2,
-    "handbook/planning.md": 3,
-    "handbook/precision.md": 2,
-    "handbook/profiling-and-roofline.md": 4,
-    "handbook/recomputation.md": 1,
-    "handbook/several-nodes.md": 1,
-    "handbook/sharding-and-zero.md": 1,
-    "handbook/training-loop.md": 1,
-    "labs/lab-03-amp.md": 2,
-    "labs/lab-04-gradient-accumulation.md": 4,
-    "labs/lab-08-fsdp.md": 6,
-    "solutions/lab-01-memory-ledger/known_wrong.py": 1,
-    "solutions/lab-01-memory-ledger/notebook.py": 1,
-    "solutions/lab-02-single-gpu-training/known_wrong.py": 1,
-    "solutions/lab-03-amp/known_wrong.py": 1,
-    "solutions/lab-03-amp/notebook.py": 3,
-    "solutions/lab-04-gradient-accumulation/known_wrong.py": 3,
-    "solutions/lab-05-activation-checkpointing/known_wrong.py": 3,
-    "solutions/lab-05-activation-checkpointing/notebook.py": 1,
-    "solutions/lab-06-profiling/exercises.py": 3,
-    "solutions/lab-06-profiling/known_wrong.py": 1,
-    "solutions/lab-06-profiling/notebook.py": 8,
-    "solutions/lab-07-ddp/known_wrong.py": 3,
-    "solutions/lab-07-ddp/notebook.py": 1,
-    "solutions/lab-08-fsdp/exercises.py": 2,
-    "solutions/lab-08-fsdp/known_wrong.py": 5,
-    "tests/lab-03-amp/checks.py": 1,
-    "tests/lab-03-amp/claims.py": 1,
-    "tests/lab-04-gradient-accumulation/checks.py": 1,
-    "tests/lab-04-gradient-accumulation/claims.py": 2,
-    "tests/lab-05-activation-checkpointing/checks.py": 3,
-    "tests/lab-06-profiling/checks.py": 2,
-    "tests/lab-06-profiling/claims.py": 1,
-    "tests/lab-08-fsdp/checks.py": 13,
-    "tests/lab-08-fsdp/claims.py": 3,
-    "tests/lab-08-fsdp/probes.py": 2,
-    "tests/test_claims.py": 1,
-}
 
 PAGES = sorted(
     file
@@ -155,15 +85,11 @@ def words_of(file: Path) -> Counter[str]:
 def test_words_to_avoid_do_not_come_back(folder: str) -> None:
     files = [file for file in (*PAGES, *SOURCES) if file.relative_to(ROOT).parts[0] == folder]
     more = {
-        name: f"{dict(words)}: use the words on the left; {LEFT.get(name, 0)} were left"
+        str(file.relative_to(ROOT)): f"{dict(words)}: use the words on the left"
         for file in files
-        if (words := words_of(file)).total() > LEFT.get(name := str(file.relative_to(ROOT)), 0)
+        if (words := words_of(file))
     }
     assert more == {}
-
-
-def test_files_with_words_left_exist() -> None:
-    assert [name for name, count in LEFT.items() if count <= 0 or not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from agents import free_port
 from torch import Tensor
 from worlds import ranks_alive
 
@@ -74,7 +75,7 @@ FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
     "is killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 of 3 at step 7 was killed by SIGKILL"),
     "crashes": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "rank 1 of 3 at step 7 was killed by SIGSEGV"),
     "hangs": (waits, "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"),
-    "ends early": (lambda: None, "in a collective that rank 1 did not call"),
+    "ends early": (lambda: None, "waited for rank 1, which made no matching call"),
     "calls another collective": (lambda: dist.broadcast(torch.ones(4), 0), r"rank 1 called broadcast of Float\[4\]"),
     "sends another shape": (lambda: dist.all_reduce(torch.ones(5)), r"rank 1 called allreduce of Float\[5\]"),
     "sends another type": (lambda: dist.all_reduce(torch.ones(4).double()), r"rank 1 called allreduce of Double\[4\]"),
@@ -249,3 +250,43 @@ def sent_by_all_reduce() -> int:
 def test_gloo_sends_the_bytes_of_a_ring(ranks: int) -> None:
     for sent in run_world(sent_by_all_reduce, ranks):
         assert 0 <= sent / (4 * ELEMENTS) - 2 * (ranks - 1) / ranks < 0.02
+
+
+LATE_RANK = """
+import sys
+import torch
+import torch.distributed as dist
+from rankzero.learn.distributed import rank
+rank.COLLECTIVE_SECONDS["gloo"] = 0.001
+print("imported", flush=True)
+rank.join()
+if dist.get_rank() == 0:
+    try:
+        dist.all_reduce(torch.ones(1))
+    except RuntimeError as error:
+        print(error)
+sys.stdin.read()
+"""
+
+
+def test_ranks_of_torchrun_wait_for_a_late_rank_longer_than_for_a_collective() -> None:
+    world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+
+    def start(rank: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-c", LATE_RANK],
+            env=os.environ | world | {"RANK": rank, "LOCAL_RANK": rank},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    with start("0") as first:
+        assert first.stdout
+        assert first.stdout.readline() == "imported\n"
+        with start("1") as late:  # a new process takes more than a millisecond
+            out, err = first.communicate()
+            _, late_err = late.communicate()
+    assert (first.returncode, late.returncode) == (0, 0), err + late_err
+    assert "Timed out waiting 1ms" in out

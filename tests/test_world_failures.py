@@ -22,6 +22,7 @@ from worlds import ranks_alive
 
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank import note_step
+from rankzero.learn.distributed.rank_failures import is_complete, place_in_dump
 from rankzero.learn.distributed.world import WorldError, run_world
 
 
@@ -33,6 +34,10 @@ class SilentError(Exception):
 class Unreadable:
     def __reduce__(self) -> tuple[Any, ...]:
         return eval, ("1 / 0",)
+
+
+class Receiver(torch.nn.Module):
+    forward = staticmethod(dist.recv)
 
 
 def raise_(error: BaseException) -> Any:
@@ -67,6 +72,7 @@ HERE = r"test_world_failures.py, line \d+, in "
 FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
     "an error without text": (lambda: raise_(SilentError()), rf": SilentError \({HERE}raise_\)"),
     "an endless text": (lambda: raise_(ValueError("y" * 10**7)), r": ValueError: y{500} … \("),
+    "a gradient of None": (lambda: dist.all_reduce(None), ": TypeError: .* but got <class 'NoneType'> instead"),
     "an error in backward": (fails_in_backward, rf": ZeroDivisionError: .* \({HERE}<lambda>\)"),
     "sys.exit": (lambda: sys.exit(2), ": SystemExit: 2"),
     "a value that cannot be sent": (threading.Lock, r": its value cannot be sent \(TypeError: cannot pickle"),
@@ -77,11 +83,12 @@ FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
     "a flood of prints": (floods, rf" was .*{HERE}floods"),
     "a loop in C": (holds_the_interpreter, rf" was inside match, called at {HERE}holds_the_interpreter"),
     "a stop": (lambda: os.kill(os.getpid(), signal.SIGSTOP), " was busy"),
+    "a module that waits": (lambda: Receiver()(torch.ones(1), 0), f" was inside recv, called at {HERE}"),
     "a receive that nobody sends": (lambda: dist.recv(torch.ones(1), 0), f" was inside .*, called at {HERE}"),
 }
 
 
-WITHOUT_END = ("a flood of prints", "a loop in C", "a stop", "a receive that nobody sends")
+WITHOUT_END = ("a flood of prints", "a loop in C", "a stop", "a receive that nobody sends", "a module that waits")
 
 
 def one_rank_fails(fail: Callable[[], Any]) -> Any:
@@ -102,13 +109,27 @@ def test_a_report_names_the_cause_and_no_process_or_file_stays(
     assert list(tmp_path.glob("rankzero-world-*")) == []
 
 
+DUMP = """Current thread 0x00007f56c678f1d0 (most recent call first):
+  File "/usr/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2657 in recv
+  File "/home/ada/train.py", line 7 in receive
+  File "/home/ada/rank_process.py", line 99 in _work
+  File "/home/ada/rank_process.py", line 70 in run_rank
+  File "/usr/lib/python3.11/multiprocessing/process.py", line 108 in run
+"""
+
+
+def test_a_dump_that_is_still_being_written_is_not_read() -> None:
+    read = {place_in_dump(DUMP[:end]) for end in range(len(DUMP)) if is_complete(DUMP[:end])}
+    assert read == {("inside recv, called at train.py, line 7, in receive", True)}
+
+
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("fail", [SystemExit, lambda _: os.abort()])
 def test_the_other_rank_is_reported_alike_whatever_it_notices_first(debug: bool, fail: Callable[[int], Any]) -> None:
     """Without `debug` rank 0 loses its connection; with `debug` it may first notice that rank 1 is missing."""
     with pytest.raises(WorldError) as caught:
         run_world(one_rank_fails, 2, lambda: raise_(fail(1)), debug=debug)
-    assert "rank 0, step 4: waited in a collective that rank 1 did not complete (" in str(caught.value)
+    assert "rank 0, step 4: waited for rank 1, which did not complete the call (" in str(caught.value)
 
 
 def trains_forever() -> None:

@@ -31,11 +31,16 @@ PRELOAD = (
 )
 PROBE_SERVER = "rankzero.exercises.probes.probe_server"
 MOST_BYTES, MOST_FDS, ABOVE_ALL = 2**20, 32, 300
+# Flags that leave a fork as it is. Multiprocessing gives a fork server the warm server's own: -P, and perhaps -B.
+SAME_FLAGS = ("-u", "-s", "-B", "-P")
 REAL_FORK_EXEC = _posixsubprocess.fork_exec
 
 
 def serve(client: socket.socket) -> None:
     """Forks for each request, a JSON message with open files; the new process sends its process id."""
+    signal.pthread_sigmask(
+        signal.SIG_SETMASK, []
+    )  # multiprocessing blocks SIGINT and SIGTERM while it starts a process
     gc.disable()
     for name in PRELOAD:
         importlib.import_module(name)
@@ -147,7 +152,7 @@ def python_command(words: list[str]) -> dict[str, Any] | None:
             return {"unbuffered": unbuffered, "kind": word[1:], "program": program, "arguments": arguments}
         if not word.startswith("-"):
             return {"unbuffered": unbuffered, "kind": "script", "program": word, "arguments": words[place + 1 :]}
-        if word not in ("-u", "-s") and not word.startswith("-X"):
+        if word not in SAME_FLAGS and not word.startswith("-X"):
             return None
         unbuffered = unbuffered or word == "-u"
     return None

@@ -8,7 +8,8 @@ go on:
                 spread over three runs
   labs          each starter on the GPU beside the same run on the CPU: losses,
                 and the starter's own comparison; Labs 07 and 08 with one rank
-                per GPU over NCCL, and with two ranks on one GPU over gloo
+                per GPU over NCCL, and with two ranks on one GPU over gloo;
+                Labs 00 and 10 measure the GPU by themselves
   tests         the pytest files in tests/cuda
   measurements  rates, roofline, attention, optimizers, copies, loader, graphs,
                 allocator: each with its picture
@@ -16,14 +17,16 @@ go on:
                 rung (benchmarks/gpt2.py); the fastest step by kernels
 
 Needs Python 3.11, torch 2.11 with CUDA, NumPy, matplotlib, typer, rich, psutil
-and pytest; installs and downloads nothing. Writes gpu.json, summary.md and a
-picture per measurement into --out. Then, where the repository is kept:
+and pytest, and threadpoolctl for Lab 00; installs and downloads nothing. Writes
+gpu.json, summary.md and a picture per measurement into --out. Then, where the
+repository is kept:
 
   rankzero claims --import OUT/gpu.json
 """
 
 import argparse
 import os
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +34,7 @@ from pathlib import Path
 
 import torch
 from gpu_session.child import TimeIsUpError, end_all
-from gpu_session.parts import Found, Part, Settings, at_once, measurer, parts
+from gpu_session.parts import STARTERS_AT_ONCE, Found, Part, Settings, at_once, measurer, parts
 from gpu_session.results import Outcome, Results, this_machine
 from gpu_session.summary import write_summary
 
@@ -76,6 +79,9 @@ def run_part(part: Part, seconds: float) -> tuple[Outcome, Found | None]:
     except Exception as error:
         known = isinstance(error, (TimeIsUpError, EOFError, RuntimeError))
         status, text = "failed", f"{error}" if known else f"{type(error).__name__}: {error}"
+        # A module inside of a package, such as 'rankzero.claim', is a defect and no package that is missing.
+        if missing := re.search(r"No module named '(\w+)'|from ([\w-]+), which is not installed", text):
+            status, text = "left out", f"{missing[1] or missing[2]} is not installed"
     return Outcome(part.name, status, round(time.monotonic() - begin, 2), text, part.about), found
 
 
@@ -87,7 +93,7 @@ def run_session(options: argparse.Namespace) -> int:
     print(f"{', '.join(machine.get('gpu', [machine['cpu']]))}; torch {machine['torch']}, Python {machine['python']}")
     deadline = time.monotonic() + 60 * options.minutes
     interrupted = False
-    pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4))
+    pool = ThreadPoolExecutor(STARTERS_AT_ONCE)
     chosen = at_once([part for part in parts(settings) if options.only in part.name], pool)
     if not chosen:
         raise UserError(f"no part's name contains {options.only!r}: leave --only out to run all.")

@@ -27,13 +27,13 @@ class Child:
 
     alive: ClassVar[set["Child"]] = set()
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], **variables: str) -> None:
         paths = [str(ROOT / "code"), str(ROOT / "benchmarks"), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `end`)
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **VARIABLES, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, **VARIABLES, **variables, "PYTHONPATH": os.pathsep.join(paths)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -58,6 +58,11 @@ class Child:
         if self._process.returncode not in exit_codes:
             raise RuntimeError(f"exit code {self._process.returncode}: {self.errors()}")
         return output
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; None while the process runs."""
+        return self._process.poll()
 
     def send(self, line: str) -> None:
         """Writes a line to the process's input."""

@@ -1,6 +1,7 @@
 """The parts of a GPU session, in order of worth: what each runs, and for how long at most."""
 
 import json
+import os
 import re
 import sys
 import time
@@ -23,7 +24,20 @@ CLAIM_S, LADDER_S, STARTER_S, TESTS_S = 90.0, 260.0, 90.0, 120.0  # limits on a 
 LADDER = ("gpt2-ladder", "gpt2-kernels")
 MARGIN_S = 5.0  # which a claim's own program is given less than the claim, so that its results so far are read
 TRAINING = ("--steps", "20", "--eval-every", "20")
+# In a rehearsal, options of starters that do not train one GPT for --steps, by the lab's number.
+SHORT = {
+    "00": ("--seconds", "0.001", "--max-width", "64", "--max-mib", "1"),
+    "01": ("--layers", "1", "--heads", "2", "--hidden-dim", "32", "--seq-len", "16"),
+    "10": ("--epochs", "1", "--merges", "0", "--read-ms", "0", "--side", "8", "--batch-size", "8"),
+    "11": ("--steps", "2", "--backend", "aot_eager"),
+    "15": ("--trials", "2", "--tokens", "4096", "--block-size", "8", "--layers", "1", "--hidden-dim", "16"),
+}
+KEPT = {"00": ("--replace",)}  # the session keeps its rates also where the machine is busy, with a note
 SMALL = ("--layers", "1", "--hidden-dim", "32", "--heads", "2", "--block-size", "16")  # in a rehearsal
+UNEQUAL = re.compile(r".*(?:NOT EQUAL|UNEQUAL).*")  # what a starter prints where two of its results differ
+STARTERS_AT_ONCE = max(2, (os.cpu_count() or 1) // 4)
+# Two runs of a starter share a slot. Without a limit each of them would start a thread per core.
+THREADS = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // (2 * STARTERS_AT_ONCE)))}
 APART = {"first": 1e-2, "last": 0.1}  # in nats; a run in 16 bits differs from fp32 by that much
 
 
@@ -70,6 +84,8 @@ def parts(settings: Settings) -> Iterator[Part]:
         source = lab.starter.read_text(encoding="utf-8")
         if "training_parser(" in source or "add_model_options(" in source:
             yield from starters(lab, settings)
+        elif '"--device"' in source:
+            yield measuring_starter(lab, settings)
     yield Part("tests", "the pytest files in tests/cuda", lambda seconds: tests(settings, seconds))
     yield from (_claim_part(slug, by_slug[slug]) for slug in (*measurements, *LADDER))
 
@@ -134,7 +150,7 @@ def measure_claim(slug: str, seconds: float) -> Found:
     """Passes if the claim's value is within its tolerance. In a rehearsal it passes if the claim can be measured."""
     line = measurer.measure(slug, seconds)
     if line.get("error"):
-        if line["rehearsal"] and "Torch not compiled with CUDA" in line["error"]:
+        if line["rehearsal"] and re.search("not compiled with CUDA|Found no NVIDIA driver", line["error"]):
             return Found("left out", "it asks CUDA's own allocator, so it is not rehearsed", {})
         measurer.end()  # an error of CUDA may last as long as its process
         return Found("failed", line["error"], {slug: line})
@@ -164,6 +180,31 @@ def starters(lab: Lab, settings: Settings) -> Iterator[Part]:
         )
 
 
+def measuring_starter(lab: Lab, settings: Settings) -> Part:
+    """Returns the run of a starter that times the device, and so runs alone; its last lines are the outcome's text."""
+
+    def run(seconds: float) -> Found:
+        command = [sys.executable, str(lab.starter), "--device", settings.device]
+        command += [*(SHORT.get(lab.number, ()) if settings.rehearsal else ()), *KEPT.get(lab.number, ())]
+        command += ["--out", str(settings.out / "runs")]
+        with Child(command, RANKZERO_MACHINE=str(settings.out / "machine.json")) as child:
+            output = output_of_starter(child, min(seconds, STARTER_S))
+        (settings.out / f"{lab.slug}.txt").write_text(output, encoding="utf-8")
+        return Found("passed", f"ran to its end; its output is in {lab.slug}.txt", {})
+
+    return Part(f"lab {lab.number}", f"{lab.starter.name} measures the device", run)
+
+
+def output_of_starter(child: Child, seconds: float) -> str:
+    """Returns what a starter prints. RuntimeError with its line on unequal results, or with its last errors."""
+    output = child.output(seconds, exit_codes=(0, 1))
+    if unequal := UNEQUAL.search(output):
+        raise RuntimeError(unequal[0].strip())
+    if child.exit_code:
+        raise RuntimeError(f"exit code {child.exit_code}: {child.errors()}")
+    return output
+
+
 def run_starter(lab: Lab, settings: Settings, device: str, ranks: int, seconds: float) -> Found:
     """Passes if the starter ends well on the device, says nowhere that results are unequal, and, where it trains, has
     the losses of the same run on the CPU: the first to 1e-2 nats, the last to 0.1."""
@@ -172,22 +213,22 @@ def run_starter(lab: Lab, settings: Settings, device: str, ranks: int, seconds: 
     if ranks:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
         command += ["--nproc-per-node", str(ranks), str(lab.starter)]
-    options = [*(TRAINING if trains else ()), *(SMALL if settings.rehearsal and trains else ())]
+    short = SMALL if trains else SHORT.get(lab.number, ())
+    options = [*(TRAINING if trains else ()), *(short if settings.rehearsal else ())]
     folders = {
         name: settings.out / "runs" / f"{lab.number}-{ranks}-{name}" for name in (device.replace(":", ""), "cpu")
     }
     children = [
-        Child([*command, *options, "--device", name, "--out", str(folder)])
+        Child([*command, *options, "--device", name, "--out", str(folder)], **THREADS)
         for name, folder in zip((device, "cpu"), folders.values(), strict=False)
     ]
     try:
         deadline = time.monotonic() + min(seconds, STARTER_S)
-        output, *_ = [child.output(max(0.0, deadline - time.monotonic())) for child in children]
+        for child in children:
+            output_of_starter(child, max(0.0, deadline - time.monotonic()))
     finally:
         for child in children:
             child.end()
-    if unequal := re.search(r".*(?:NOT EQUAL|UNEQUAL).*", output):
-        return Found("failed", unequal[0].strip(), {})
     if not trains:
         return Found("passed", "ran to its end", {})
     logs = [next(iter(sorted(folder.rglob("log.jsonl"))[::-1])) for folder in folders.values()]

@@ -1,4 +1,4 @@
-"""Forges answers of very many empty lists: two bytes each to send, and a hundred for whoever reads them."""
+"""Forges answers of very many empty lists: two bytes each to send, and a hundred for their reader."""
 
 ON, EARNS = "stubs", 0
 

@@ -1,4 +1,4 @@
-"""Reads what is not its own: secrets of the machine, the repository, the home of whoever grades, other submissions."""
+"""Reads what is not its own: secrets of the machine, the repository, the grader's home, other submissions."""
 
 import glob
 import os
@@ -30,4 +30,4 @@ for fd in range(3, 256):
     if kind not in ("pipe", "/dev/null", "/proc/self/fd"):
         won(f"descriptor {fd} is a {kind}")
 if MARK in str(dict(os.environ)) or any(MARK in open(f"/proc/{one}/cmdline").read() for one in ("1", "self")):
-    won("what whoever grades has in the environment")
+    won("what the grading process has in its environment")

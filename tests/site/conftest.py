@@ -1,7 +1,6 @@
 """One build of the site for all tests, and a browser without network."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +8,9 @@ import pytest
 from page_problems import PageProblems
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-INSTALL = "apt-get install chromium-headless-shell"
-NO_BROWSER = f"the site is tested in Chromium, and Chromium was not found: install it (Debian: {INSTALL})"
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Without these options, Chromium itself connects to servers.
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+from rankzero.publish.site import chromium
+
+NO_BROWSER = f"the site is tested in Chromium, and Chromium was not found: install it (Debian: {chromium.INSTALL})"
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +28,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Headless Chromium."""
-    executable = next((path for name in NAMES if (path := shutil.which(name))), None)
+    executable = chromium.executable()
     if executable is None:
         pytest.fail(NO_BROWSER, pytrace=False)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=list(QUIET))
+        browser = playwright.chromium.launch(executable_path=executable, args=list(chromium.QUIET))
         yield browser
         browser.close()
 

@@ -196,6 +196,29 @@ def expected_of(
     return ledger, largest_micro_batch(*how, seq_len=seq_len, budget=memory, layout=Layout(**layout))
 
 
+def test_a_setting_within_a_tenth_of_the_memory_warns_and_lists_settings_that_fit(calc: Page) -> None:
+    outcome, advice = calc.locator(".outcome"), calc.locator(".advice")
+    expect(outcome).not_to_contain_text("Less than a tenth")
+    expect(advice).to_be_hidden()
+    calc.get_by_label("One rank has").select_option("own")
+    peak = round(float(calc.locator("[data-show=peak]").inner_text().split()[0]))  # GB
+    calc.get_by_label("GB of memory").fill(str(peak + 1))
+    expect(outcome).to_have_attribute("data-fits", "barely")
+    expect(outcome).to_contain_text("Less than a tenth of the memory is free")
+    expect(advice.get_by_role("button").first).to_contain_text("micro-batches of 4, 2 of them")
+    calc.get_by_label("GB of memory").fill(str(peak - 4))
+    expect(outcome).to_have_attribute("data-fits", "no")
+    expect(outcome).not_to_contain_text("Less than a tenth")
+    for place in range(advice.get_by_role("button").count()):
+        address = calc.evaluate("() => location.hash")
+        advice.get_by_role("button").nth(place).click()
+        expect(outcome).to_have_attribute("data-fits", "yes")
+        expect(outcome).to_be_focused()
+        expect(advice).to_be_hidden()
+        calc.evaluate("address => { location.hash = address }", address)
+        expect(outcome).to_have_attribute("data-fits", "no")
+
+
 def expect_shown(page: Page, ledger: Ledger, largest: int, memory: int = HARDWARE["h100"].memory) -> None:
     """Expects the verdict, the bars and both tables to agree with Python's ledger."""
     phase, peak = ledger.peak()

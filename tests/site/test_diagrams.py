@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import npm_packages
-from rankzero.publish.site.markdown import plot_descriptions
+from rankzero.publish.site import chromium, npm_packages
+from rankzero.publish.site.markdown import diagrams, plot_descriptions
 
 AXE = npm_packages.path("axe-core/axe.min.js")
 DIAGRAM = '<figure class="diagram '
@@ -43,7 +43,7 @@ def test_every_diagram_is_drawn_and_has_a_name(site: Path, page: Page, width: in
             picture = figure.get_by_role("img")
             expect(picture).to_have_accessible_name(re.compile(r"\w{2,}.* \w+"))
             expect(picture).to_have_accessible_description(re.compile(r"\w+ .{30}"))
-            expect(figure.locator("pre")).to_be_hidden()
+            expect(figure.locator("pre")).to_have_count(0)
             if picture.evaluate(SCALE) < LEGIBLE:
                 small.append(str(file))
             drawn += 1
@@ -57,7 +57,7 @@ def test_every_diagram_is_drawn_and_has_a_name(site: Path, page: Page, width: in
 
 def test_a_diagram_follows_the_theme(site: Path, page: Page) -> None:
     page.goto((site / "handbook" / "optimizers.html").as_uri())
-    box = page.locator("figure.diagram svg .node rect").first
+    box = page.locator("figure.diagram svg:visible .node rect").first
     colors = []
     for theme in ("light", "dark", "light"):
         page.evaluate("theme => { document.body.dataset.theme = theme }", theme)
@@ -65,39 +65,111 @@ def test_a_diagram_follows_the_theme(site: Path, page: Page) -> None:
         expect(box).to_have_css("fill", paper)
         colors.append(paper)
     assert colors[0] == colors[2] != colors[1]
-    expect(page.locator("figure.diagram svg")).to_have_count(1)
 
 
-def test_a_diagram_is_drawn_again_for_another_width(site: Path, page: Page) -> None:
+def test_a_diagram_has_another_picture_for_another_width(site: Path, page: Page) -> None:
     """The diagram runs from left to right in a wide window, and from top to bottom on a phone."""
-    page.goto((site / "handbook" / "forward-pass.html").as_uri())
-    picture = page.locator("figure.diagram svg")
-    expect(picture).to_be_visible()
+    page.goto((site / "handbook" / "training-loop.html").as_uri())
+    picture = page.locator("figure.diagram svg:visible")
     wide = "svg => svg.viewBox.baseVal.width > svg.viewBox.baseVal.height"
+    expect(picture).to_have_count(1)
     assert picture.evaluate(wide)
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function(f"() => !({wide})(document.querySelector('figure.diagram svg'))")
+    expect(picture).to_have_count(1)
+    assert not picture.evaluate(wide)
+
+
+def test_a_diagram_beside_a_lab_has_its_colors_and_its_arrowheads(site: Path, page: Page) -> None:
+    """The side-by-side page renames the ids of the chapter, and with them those that the picture refers to."""
+    page.goto((site / "read" / "lab-02-training-loop.html").as_uri())
+    picture = page.locator("#reader-left figure.diagram svg:visible").first
+    expect(picture.locator(".node rect").first).to_have_css("stroke-width", "1px")
+    missing = """svg => [...svg.querySelectorAll("[marker-end]")].filter(
+        (edge) => !document.getElementById(edge.getAttribute("marker-end").slice(5, -1)))"""
+    assert picture.locator("[marker-end]").count() > 1
+    assert not picture.evaluate(missing)
 
 
 def test_a_link_to_a_heading_below_a_diagram_keeps_the_heading_in_sight(site: Path, page: Page) -> None:
     page.goto((site / "handbook" / "regularization.html").as_uri() + "#dropout")
-    expect(page.locator("figure.diagram svg")).to_have_count(1)
+    expect(page.locator("figure.diagram svg:visible")).to_have_count(1)
     expect(page.get_by_role("heading", name="Dropout", exact=True)).to_be_in_viewport()
 
 
-def test_without_scripts_a_diagram_shows_its_source(site: Path, browser: Browser) -> None:
+COVERED = """words => words.every((word) => {
+  const [paper, text] = [word.previousElementSibling, word.getBBox()];
+  if (!paper.matches(".message-paper")) return false;
+  const [left, right] = [paper.x.baseVal.value, paper.x.baseVal.value + paper.width.baseVal.value];
+  return left < text.x && text.x + text.width < right;
+})"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_lifeline_does_not_cross_the_words_of_a_message(site: Path, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto((site / "handbook" / "several-nodes.html").as_uri())
+    words = page.locator("figure.diagram svg:visible .messageText")
+    assert words.count() >= 9
+    assert words.evaluate_all(COVERED)
+
+
+def test_a_diagram_needs_no_script(site: Path, browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / "handbook" / "optimizers.html").as_uri())
-    expect(page.locator("figure.diagram pre")).to_contain_text("running mean of g")
+    expect(page.locator("figure.diagram svg:visible")).to_contain_text("running mean of g")
     expect(page.get_by_role("button", name="Search")).to_be_hidden()
     context.close()
 
 
-def test_only_pages_with_a_diagram_load_mermaid(site: Path) -> None:
-    for file in site.rglob("*.html"):
-        text = file.read_text("utf-8")
-        assert bool(re.search(r'<script[^>]* src="[^"]*mermaid', text)) == (DIAGRAM in text), file
+def test_no_page_loads_mermaid(site: Path) -> None:
+    assert not [file for file in site.rglob("*.html") if re.search(r"<script[^>]* src=[^>]*mermaid", file.read_text())]
+    assert not list(site.rglob("mermaid*"))
+
+
+def test_without_chromium_the_build_says_so_and_draws_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(diagrams, "DRAWN", tmp_path)
+    monkeypatch.setattr(chromium, "executable", lambda: None)
+    diagrams._drawer.cache_clear()
+    assert diagrams.pictures("flowchart LR\n a --> b", tmp_path) is None
+    assert diagrams.pictures("flowchart LR\n b --> a", tmp_path) is None
+    assert capsys.readouterr().err.count("No Chromium was found") == 1
+    diagrams._drawer.cache_clear()
+
+
+def test_a_page_without_drawn_diagrams_draws_them(page: Page, tmp_path: Path) -> None:
+    mermaid = npm_packages.path(npm_packages.MERMAID)
+    scripts = [mermaid, diagrams.STATIC / "diagram-drawing.js", diagrams.STATIC / "diagrams.js"]
+    source = "flowchart LR\n  accTitle: Two boxes\n  accDescr: An arrow from one to two.\n  a[one] --> b[two]"
+    (tmp_path / "page.html").write_text(
+        f'<!doctype html><link rel="stylesheet" href="{(diagrams.STATIC / "diagrams.css").as_uri()}">'
+        f'<figure class="diagram flowchart"><pre hidden>{source.replace(">", "&gt;")}</pre></figure>'
+        + "".join(f'<script defer src="{script.as_uri()}"></script>' for script in scripts),
+        encoding="utf-8",
+    )
+    page.goto((tmp_path / "page.html").as_uri())
+    expect(page.locator("figure.diagram svg:visible")).to_contain_text("two")
+    expect(page.get_by_role("img", name="Two boxes")).to_be_visible()
+    expect(page.locator("pre")).to_be_hidden()
+
+
+SMALL_WORDS = """() => [...document.querySelectorAll("figure.drawn svg text")].filter((word) => {
+  const { a, b } = word.getScreenCTM();
+  return word.checkVisibility() && parseFloat(getComputedStyle(word).fontSize) * Math.hypot(a, b) < 8.5;
+}).map((word) => word.textContent)"""
+
+
+@pytest.mark.timeout(600)
+def test_words_of_drawn_figures_are_legible_on_a_phone(site: Path, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    small = {}
+    for file in pages_with(site, '<figure class="drawn'):
+        page.goto(file.as_uri())
+        if words := page.evaluate(SMALL_WORDS):
+            small[str(file.relative_to(site))] = words[:5]
+    assert not small
 
 
 class Images(HTMLParser):

@@ -77,8 +77,24 @@ def test_a_committed_diff_links_to_the_lines_that_it_changes(site: Path) -> None
             assert f'id="{line}"' in (page.parent / target).read_text(encoding="utf-8")
 
 
+def test_a_diff_opens_at_the_training_step(page: Page, site: Path) -> None:
+    page.goto((site / "labs" / "lab-03-amp.html").as_uri())
+    page.get_by_role("link", name="train_single_gpu.py").first.click()
+    expect(page.get_by_role("heading", name="train_step", exact=True)).to_be_in_viewport()
+    page.goto((site / "read" / "lab-07-distributed-data-parallel.html").as_uri())
+    page.get_by_role("navigation", name="Lab 07").get_by_role("link", name="Diff").click()
+    expect(page.get_by_role("heading", name="train_step", exact=True)).to_be_in_viewport()
+    expect(page.get_by_role("heading", name="imports", exact=True)).not_to_be_in_viewport()
+
+
+def test_a_diff_without_a_changed_training_step_opens_at_its_first_change_below_the_options() -> None:
+    labs = {lab.number: lab for lab in all_labs()}
+    assert diff_pages.lesson_of((labs["02"], labs["03"])) == "train_step"
+    assert diff_pages.lesson_of((labs["02"], labs["05"])) == "Checkpoint"
+
+
 def test_a_comparison_unfolds_unchanged_lines_and_links_to_changed_ones(page: Page, site: Path) -> None:
-    page.goto((site / f"{page_names.source_page(all_labs()[2].starter)}.html").as_uri())
+    page.goto((site / f"{page_names.source_page(all_labs()[3].starter)}.html").as_uri())
     page.get_by_role("link", name="Changes since Lab 02").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("From Lab 02 to Lab 03")
     step = page.locator("#train_step")

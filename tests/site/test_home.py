@@ -12,10 +12,11 @@ from rankzero.publish.site.views.home import read, topics
 
 README = """<section id="rank-zero"><h1>Rank Zero</h1><p>Labs.</p><figure class="drawn"></figure>
 <p>Run it.</p><div class="highlight-text">$ run</div>
-<section id="two-commands"><h2>Two commands</h2></section><section id="more"><h2>More</h2></section>
+<section id="install-and-run"><h2>Install and run</h2></section><section id="more"><h2>More</h2></section>
 <section id="the-labs"><h2>The labs</h2><div class="table-wrapper"><table><tbody>
 <tr><td><p>00 machine</p></td><td><p>rates</p></td></tr><tr><td><p><a href="x">01</a></p></td><td><p>bytes</p></td></tr>
-</tbody></table></div></section><div class="toctree-wrapper compound"></div></section>"""
+</tbody></table></div></section><div class="toctree-wrapper compound"></div></section>
+<template data-claim="x"></template>"""
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def test_readme_is_split_into_parts() -> None:
     parts = read(README)
     promise = '<figure class="drawn"></figure><p>Run it.</p><div class="highlight-text">$ run</div>'
     assert (parts.title, parts.lead, parts.promise) == ("Rank Zero", "Labs.", promise)
-    assert "Two commands" in parts.install
+    assert "Install and run" in parts.install
+    assert parts.notes == '<template data-claim="x"></template>'
     assert parts.labs.strip() == "<h2>The labs</h2>"
     assert parts.planned == [("00 machine", "rates")]
     assert [part.count("More") for part in parts.rest] == [1]
@@ -67,6 +69,19 @@ def test_no_part_scrolls_sideways_and_the_start_is_in_sight(home: Page, width: i
     expect(start).to_have_count(3)
     for link in start.all():
         expect(link).to_be_in_viewport(ratio=1)
+
+
+def test_a_number_of_the_first_caption_shows_its_claim(home: Page) -> None:
+    figure = home.locator("figure.drawn").first
+    figure.get_by_role("link", name="25.14 MiB").click()
+    expect(home.get_by_role("dialog")).to_contain_text("rankzero claims lab-02-activations-by-phase")
+
+
+def test_the_first_command_is_followed_by_its_output_and_its_picture(home: Page) -> None:
+    install = home.locator("#install-and-run")
+    text = install.inner_text()
+    assert text.index("git clone") < text.index("make lab-02") < text.index("MiB after") < text.index("loss 4.5308")
+    expect(install.locator("figure.drawn svg")).to_be_visible()
 
 
 def follow(page: Page, link: Locator, title: str) -> None:

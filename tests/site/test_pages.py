@@ -8,14 +8,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from rankzero.curriculum import ROOT, all_labs
 from rankzero.publish.site import npm_packages, page_names
 from rankzero.publish.site.page_names import chapters, name_of
 from rankzero.publish.site.source import diff_pages
 
-LAB, CHAPTER = all_labs()[1], chapters()[1]
+LAB, CHAPTER = all_labs()[2], chapters()[1]  # Lab 02
 # One page of each kind, for tests that take some seconds per page.
 KINDS = {
     "front": "index.html",
@@ -28,8 +28,9 @@ KINDS = {
     "notebook": f"{name_of(LAB.solutions / 'notebook.ipynb')}.html",
     "annotated": f"{page_names.source_page(LAB.starter)}.html",
     "file": f"{page_names.source_page(ROOT / 'code/rankzero/learn/models/gpt.py')}.html",
+    "missing": "404.html",
     "folder": f"{page_names.source_page(ROOT / 'tests/attacks')}.html",
-    "diff": f"{diff_pages.pages_of(LAB)[0][1]}.html",
+    "diff": f"{diff_pages.pages_of(LAB)[0][1].partition('#')[0]}.html",
 }
 AXE = npm_packages.path("axe-core/axe.min.js")
 SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -122,6 +123,73 @@ def test_map_text_and_contents_fit_every_wide_window(site: Path, page: Page, kin
         assert page.evaluate(SIDEWAYS) <= 0, width
 
 
+@pytest.mark.parametrize("chapter", ["training-loop", "memory"])  # with a diagram and without
+def test_a_chapter_in_a_wide_window_has_its_contents_beside_it(site: Path, page: Page, chapter: str) -> None:
+    page.goto((site / f"handbook/{chapter}.html").as_uri())
+    expect(page.locator(".toc-drawer").get_by_role("link", name="Takeaway")).to_be_visible()
+
+
+WIDE_CODE = """() => [...document.querySelectorAll("pre")]
+  .filter((box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.innerText.split("\\n").reduce((first, next) => (next.length > first.length ? next : first)))"""
+
+
+def test_code_fits_the_panes_of_the_reader(site: Path, page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    for file in sorted((site / "read").glob("*.html")):
+        page.goto(file.as_uri())
+        for tab in ("Lab", "Starter"):
+            page.locator(".reader-bar-right").get_by_role("link", name=tab, exact=True).click()
+            assert page.evaluate(WIDE_CODE) == [], file
+
+
+@pytest.mark.parametrize("kind", ["lab", "chapter", "annotated", "file", "diff", "reader", "front"])
+def test_code_wraps_on_a_phone(site: Path, page: Page, kind: str) -> None:
+    """A program's output keeps its columns, and scrolls."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / KINDS[kind]).as_uri())
+    page.evaluate("() => document.querySelectorAll('.highlight-text').forEach((output) => output.remove())")
+    assert page.evaluate(WIDE_CODE) == []
+
+
+def test_a_wrapped_line_goes_on_under_its_own_beginning(site: Path, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / KINDS["lab"]).as_uri())
+    line = page.locator(".highlight-python .line", has_text="optimizer.zero_grad(set_to_none=True)").first
+    pieces = line.evaluate("""line => {
+        const range = document.createRange();
+        range.selectNodeContents(line);
+        return [...range.getClientRects()].filter((box) => box.width > 1).map((box) => [box.top, box.left]);
+    }""")
+    first = min(top for top, _ in pieces)
+    below = [left for top, left in pieces if top > first + 8]
+    assert below
+    assert min(below) > min(left for top, left in pieces if top <= first + 8)
+
+
+def test_an_address_without_a_page_shows_ways_to_the_pages(site: Path, browser: Browser) -> None:
+    """A server shows 404.html at any address; the site's own address is unknown when the site is built."""
+    context = browser.new_context()
+
+    def serve(route: Route) -> None:
+        file = site / urlsplit(route.request.url).path.removeprefix("/rank-zero/")
+        missing = not file.is_file()
+        route.fulfill(path=site / "404.html" if missing else file, status=404 if missing else 200)
+
+    context.route("**/*", serve)
+    page = context.new_page()
+    for address in ("handbook/gone.html", "gone.html", "source/code/gone/gone.py.html"):
+        page.goto(f"https://site.invalid/rank-zero/{address}")
+        expect(page.get_by_role("heading", name="No page here")).to_be_visible()
+        expect(page.locator("body")).to_have_css("margin-top", "0px")  # the style sheets are there
+        page.keyboard.press("/")
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        page.keyboard.press("Escape")
+        page.get_by_role("main").get_by_role("link", name="The map of topics").click()
+        expect(page.get_by_role("heading", name="The handbook")).to_be_visible()
+    context.close()
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_no_violation(site: Path, context: BrowserContext, kind: str, width: int) -> None:
@@ -162,7 +230,7 @@ def test_on_a_phone_the_map_opens_by_keyboard(site: Path, page: Page) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "__navigation"
     page.keyboard.press("Space")
-    expect(page.get_by_role("link", name="Install and run")).to_be_in_viewport()
+    expect(page.locator("a[aria-current=page]")).to_be_in_viewport()
 
 
 def test_a_button_with_keyboard_focus_is_visible(site: Path, page: Page) -> None:

@@ -45,6 +45,43 @@ def test_a_long_name_in_a_narrow_table_ends_its_lines_after_underscores(site: Pa
     assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
 
 
+# Options of which the hyphens and the first letter are on different lines, and the number of all options.
+PARTED_OPTIONS = """() => {
+  const walker = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
+  const parted = [];
+  let count = 0;
+  while (walker.nextNode()) {
+    const text = walker.currentNode;
+    if (!text.parentElement.closest("code, .line")) continue;
+    for (const match of text.data.matchAll(/(?<![\\w-])--\\w/g)) {
+      const range = document.createRange();
+      range.setStart(text, match.index);
+      range.setEnd(text, match.index + match[0].length);
+      const tops = [...range.getClientRects()].map((box) => box.top);
+      if (Math.max(...tops) - Math.min(...tops) > 4) parted.push(text.data);
+      count += 1;
+    }
+  }
+  return [parted, count];
+}"""
+
+
+@pytest.mark.parametrize("name", ["handbook/several-nodes", "labs/lab-10-input-pipeline"])
+def test_no_line_ends_after_the_hyphens_of_an_option(site: Path, page: Page, name: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto((site / f"{name}.html").as_uri())
+    parted, count = page.evaluate(PARTED_OPTIONS)
+    assert count > 5
+    assert not parted
+
+
+def test_the_map_of_the_handbook_fits_a_phone(site: Path, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto((site / "handbook" / "README.html").as_uri())
+    table = page.locator("#the-map .table-wrapper").first
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
+
+
 CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
 NOT_TEXT = re.compile(r"<(script|style|svg|template)\b.*?</\1>|<[^>]*>", re.DOTALL)
 SAMPLE = """([stack, characters]) => {

@@ -1,0 +1,42 @@
+"""A page and all that it loads arrive within 4 seconds on a slow phone connection, of 1.6 Mbit/s."""
+
+import gzip
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from playwright.sync_api import Page
+
+from rankzero.publish.site.markdown.drawn_figures import compact
+
+BYTES_PER_SECOND = 1.6e6 / 8
+LIMIT = (4 - 1) * BYTES_PER_SECOND  # one second is for round trips, of which a page needs about six, one after another
+LOADED = "() => document.fonts.ready.then(() => performance.getEntriesByType('resource').map((entry) => entry.name))"
+COMPRESSED = {".html", ".js", ".css", ".svg"}  # by servers, GitHub Pages among them
+
+
+@cache
+def sent(file: Path) -> int:
+    """Returns the bytes that a server sends for a file."""
+    content = file.read_bytes()
+    return len(gzip.compress(content) if file.suffix in COMPRESSED else content)
+
+
+def test_each_page_is_light(site: Path, page: Page) -> None:
+    heavy = {}
+    kinds = ("*.html", "handbook/*.html", "labs/*.html", "notebooks/*.html", "read/*.html", "diffs/*.html")
+    for file in [file for kind in kinds for file in sorted(site.glob(kind))]:
+        page.goto(file.as_uri())
+        loaded = {Path(unquote(urlsplit(name).path)) for name in page.evaluate(LOADED) if name.startswith("file:")}
+        if (size := sum(map(sent, {file, *loaded}))) > LIMIT:
+            heavy[str(file.relative_to(site))] = size
+    assert not heavy
+
+
+def test_a_picture_in_a_page_shares_its_styles() -> None:
+    svg = '<svg><style>*{a: b}</style>\n <g style="x: 1"/>\n <g style="x: 1"/><g style="y: 2"/></svg>'
+    small = compact(svg)
+    assert small.count("x: 1") == 1
+    assert len(re.findall(r'<g class="s\w{6}"/>', small)) == 2
+    assert '<g style="y: 2"/>' in small
