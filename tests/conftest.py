@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import cpu_times
+import draft_labs
 import pytest
 import warm_process
 from xdist.scheduler import LoadScopeScheduling
@@ -25,6 +26,7 @@ import_dynamo_lazily()  # for the tests that train in the process of pytest
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Adds `--cpu-times`."""
     pluginmanager.register(cpu_times)
+    pluginmanager.register(draft_labs)  # here, so that it is asked about solutions/ too
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]

@@ -66,6 +66,7 @@ def test_a_hurried_answer_does_not_get_all_points(
         assert report.points < report.max_points, f"seed {seed}"
 
 
+@pytest.mark.prove  # `rankzero verify-lab`, too
 @each_change({lab: right_answers(lab).RIGHT for lab in LABS})
 def test_another_right_answer_gets_all_points(
     tmp_path: Path, client: LocalProbeClient, lab: Lab, exercise: str, change: str

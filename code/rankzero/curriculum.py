@@ -46,7 +46,7 @@ class Grading:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The keys of a `lab.toml`, all required except `grading`."""
+    """The keys of a `lab.toml`, all required except `draft` and `grading`."""
 
     title: str
     part: Part
@@ -56,6 +56,7 @@ class Manifest:
     minutes: Annotated[int, Interval(ge=1)]
     difficulty: Literal["beginner", "intermediate", "hard"]
     needs: list[Literal["cpu", "cuda", "ranks"]]
+    draft: bool = False  # not finished: see `all_labs`
     grading: Grading = Grading()
 
 
@@ -74,6 +75,7 @@ class Lab:
     difficulty: str
     needs: tuple[str, ...]  # "cpu", "cuda" or "ranks": required to run the lab
     root: Path
+    draft: bool = False  # not finished: see `all_labs`
     grading: Grading = Grading()
 
     @property
@@ -151,6 +153,11 @@ class Lab:
         """Figures of the lab's page, each with the function that draws it."""
         return self.tests / "figures.py"
 
+    def owns(self, file: Path) -> bool:
+        """Returns whether a file or folder is one of this lab's."""
+        folders = {self.folder, self.solutions, self.tests}
+        return file in {self.page, self.notebook} or not folders.isdisjoint([file, *file.parents])
+
     def import_starter(self) -> ModuleType:
         """Returns the starter as a module, so that notebooks and tests use its functions instead of copies."""
         name = self.starter.stem
@@ -164,18 +171,23 @@ class Lab:
         return sys.modules[name]
 
 
-def all_labs(root: Path = ROOT) -> list[Lab]:
-    """Returns every lab of the repository at `root`, by number. UserError if a manifest is wrong."""
+def all_labs(root: Path = ROOT, *, drafts: bool = False) -> list[Lab]:
+    """Returns every finished lab of the repository at `root`, by number. UserError if a manifest is wrong.
+
+    With `drafts`, also the labs that are not finished (`draft = true` in their `lab.toml`). `rankzero list` shows
+    drafts, the commands take their numbers, and `rankzero verify-lab` checks them. The tests, the tables, the site and
+    the commands that work on all labs leave drafts out.
+    """
     labs = [_read(path, root) for path in sorted((root / "code").glob("lab-*/lab.toml"))]
     for before, after in itertools.pairwise(labs):
         if before.number == after.number:
             raise UserError(f"{after.folder / 'lab.toml'}: lab {after.number} exists already, as {before.slug}.")
-    return labs
+    return [lab for lab in labs if drafts or not lab.draft]
 
 
 def find_lab(number: str, root: Path = ROOT) -> Lab:
-    """Returns the lab of that number: '2', '02', 'lab-02' or its whole folder name. UserError if there is none."""
-    labs = all_labs(root)
+    """Returns the lab, finished or draft, named '2', '02', 'lab-02' or by its folder. UserError if there is none."""
+    labs = all_labs(root, drafts=True)
     digits = number.removeprefix("lab-")
     for lab in labs:
         if number == lab.slug or (digits.isdecimal() and int(digits) == int(lab.number)):

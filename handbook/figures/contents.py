@@ -69,7 +69,7 @@ def stations() -> list[Station]:
     """
     planned = tomllib.loads((ROOT / "labs" / "planned.toml").read_text(encoding="utf-8"))["lab"]
     labs = {table["number"]: Station(table["number"], table["title"], exists=False) for table in planned}
-    labs |= {lab.number: Station(lab.number, lab.title, exists=True) for lab in all_labs()}
+    labs |= {lab.number: Station(lab.number, lab.title, exists=not lab.draft) for lab in all_labs(drafts=True)}
     page = (ROOT / "handbook" / "README.md").read_text(encoding="utf-8")
     table = page.partition("\n## The map\n")[2].partition("\n## ")[0]
     row = r"^\|[^|]*\| \[[^]]*\]\(([\w-]+)\.md\) \|[^|\n]*?\b(\d\d)\b"

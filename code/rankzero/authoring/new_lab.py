@@ -26,7 +26,7 @@ def new_lab(number: str, name: str, root: Path = ROOT) -> tuple[Lab, list[Path]]
         raise UserError(f"a lab's number is two digits, such as 09; it cannot be {number!r}.")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise UserError(f"a lab's name is lower-case words with hyphens between, such as input-pipeline, not {name!r}.")
-    if existing := next((lab for lab in all_labs(root) if lab.number == number), None):
+    if existing := next((lab for lab in all_labs(root, drafts=True) if lab.number == number), None):
         raise UserError(f"lab {number} exists already, as {existing.slug}: choose another number, or edit its files.")
     slug, starter = f"lab-{number}-{name}", f"train_{name.replace('-', '_')}"
     title = name.replace("-", " ").capitalize()

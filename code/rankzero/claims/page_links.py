@@ -16,8 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from rankzero.claims.claim import Claim, text_of
-from rankzero.claims.registry import all_claims
-from rankzero.claims.table import TABLE
+from rankzero.claims.registry import TABLE, all_claims
 from rankzero.curriculum import ROOT
 
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"

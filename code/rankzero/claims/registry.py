@@ -10,6 +10,7 @@ from rankzero.claims.claim import Claim
 from rankzero.curriculum import ROOT, all_labs
 from rankzero.errors import UserError
 
+TABLE = ROOT / "handbook" / "claims.md"  # the page that lists them
 SLUG = re.compile(r'@claim\(\s*"([^"]+)"')
 
 
@@ -17,7 +18,7 @@ def content_modules() -> list[str]:
     """Returns the names of the modules of claims under `rankzero.claims.content`: chapters by name, then labs."""
     folder = ROOT / "handbook" / "claims"
     chapters = [".".join(file.relative_to(folder).with_suffix("").parts) for file in sorted(folder.rglob("*.py"))]
-    return chapters + [f"{lab.slug}.claims" for lab in all_labs() if lab.claims.exists()]
+    return chapters + [f"{lab.slug}.claims" for lab in all_labs(drafts=True) if lab.claims.exists()]
 
 
 @functools.cache
@@ -51,5 +52,8 @@ def find_claim(slug: str) -> Claim:
 
 def slugs_in_sources() -> set[str]:
     """Returns the slugs of all claims by the text of their modules: their imports take seconds."""
-    files = [*(ROOT / "handbook" / "claims").rglob("*.py"), *(lab.claims for lab in all_labs() if lab.claims.exists())]
+    files = [
+        *(ROOT / "handbook" / "claims").rglob("*.py"),
+        *(lab.claims for lab in all_labs(drafts=True) if lab.claims.exists()),
+    ]
     return {slug for file in files for slug in SLUG.findall(file.read_text(encoding="utf-8"))}

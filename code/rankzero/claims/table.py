@@ -4,10 +4,9 @@ from pathlib import Path
 
 from rankzero.claims.claim import Claim, text_of
 from rankzero.claims.measurements import Measurement, read_measurements
-from rankzero.claims.registry import all_claims
-from rankzero.curriculum import ROOT
-
-TABLE = ROOT / "handbook" / "claims.md"
+from rankzero.claims.page_links import claim_links
+from rankzero.claims.registry import TABLE, all_claims
+from rankzero.curriculum import ROOT, all_labs
 
 HEAD = """# Claims
 
@@ -22,12 +21,20 @@ published; a claim without one is this project's own finding.
 
 def write_table(*, check: bool = False) -> list[Path]:
     """Writes the table from the kept measurements; returns its file if it differed. With `check`, writes nothing."""
-    text = render(all_claims(), read_measurements())
+    text = render(listed_claims(), read_measurements())
     if TABLE.exists() and TABLE.read_text(encoding="utf-8") == text:
         return []
     if not check:
         TABLE.write_text(text, encoding="utf-8")
     return [TABLE]
+
+
+def listed_claims() -> dict[str, Claim]:
+    """Returns the claims of the table: all but those of a draft lab's page to which no chapter and no lab links."""
+    drafts = {str(lab.page.relative_to(ROOT)) for lab in all_labs(drafts=True) if lab.draft}
+    pages = [*(ROOT / "handbook").glob("*.md"), *(lab.page for lab in all_labs())]
+    linked = {slug for page in pages if page != TABLE for slug in claim_links(page.read_text(encoding="utf-8"))}
+    return {slug: claim for slug, claim in all_claims().items() if claim.page not in drafts or slug in linked}
 
 
 def that_count(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> dict[str, Measurement]:

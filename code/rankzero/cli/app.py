@@ -79,13 +79,14 @@ def doctor(as_json: Json = False) -> None:
 def list_labs(as_json: Json = False) -> None:
     """Lists the labs."""
     with sentences():
-        labs = all_labs()
+        labs = all_labs(drafts=True)
     if as_json:
-        keys = ("number", "title", "part", "summary", "minutes", "difficulty", "needs")
+        keys = ("number", "title", "part", "summary", "minutes", "difficulty", "needs", "draft")
         print(json.dumps([{key: getattr(lab, key) for key in keys} for lab in labs], indent=2))
         return
     for lab in labs:
-        console.print(f"{lab.number}  [bold]{lab.title}[/], {lab.minutes} minutes, {lab.difficulty}")
+        state = "draft, not finished" if lab.draft else f"{lab.minutes} minutes, {lab.difficulty}"
+        console.print(f"{lab.number}  [bold]{lab.title}[/], {state}")
         indent = " " * 4
         print(textwrap.fill(lab.summary, console.width, initial_indent=indent, subsequent_indent=indent))
     console.print("rankzero run NUMBER starts a lab. The page of each lab is in labs/.")

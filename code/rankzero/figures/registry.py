@@ -26,4 +26,4 @@ def all_figures() -> dict[str, PageFigure]:
 
 def _content_modules() -> list[str]:
     chapters = sorted(file.stem for file in (ROOT / "handbook" / "figures").glob("*.py"))
-    return chapters + [f"{lab.slug}.figures" for lab in all_labs() if lab.figures.exists()]
+    return chapters + [f"{lab.slug}.figures" for lab in all_labs(drafts=True) if lab.figures.exists()]

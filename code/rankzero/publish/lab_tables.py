@@ -12,6 +12,7 @@ import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from rankzero.curriculum import Lab, all_labs
 from rankzero.errors import UserError
@@ -33,7 +34,7 @@ def planned_labs(root: Path) -> list[PlannedLab]:
     file = root / "labs" / "planned.toml"
     if not file.exists():
         return []
-    existing = {lab.number for lab in all_labs(root)}
+    existing = {lab.number for lab in all_labs(root, drafts=True)}
     try:
         planned = [PlannedLab(**table) for table in tomllib.loads(file.read_text(encoding="utf-8"))["lab"]]
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
@@ -48,21 +49,28 @@ def fill(page: Path, text: str, root: Path) -> str:
     def table(name: str, _: str) -> str:
         if name not in tables:
             raise LookupError(f"there is no such table; the tables are {', '.join(tables)}")
-        return tables[name](sorted([*all_labs(root), *planned_labs(root)], key=lambda lab: lab.number), page.parent)
+        return tables[name](
+            sorted([*all_labs(root, drafts=True), *planned_labs(root)], key=lambda lab: lab.number), page.parent
+        )
 
     return fill_blocks(page, text, "labs", table)
 
 
+def _is_finished(lab: Lab | PlannedLab) -> TypeGuard[Lab]:
+    return isinstance(lab, Lab) and not lab.draft
+
+
 def _name(lab: Lab | PlannedLab, folder: Path) -> str:
-    """Returns the lab's number and title, with a link from a page in `folder` where the lab exists."""
+    """Returns the lab's number and title, with a link from a page in `folder` where the lab is finished."""
     name = f"{lab.number} {lab.title}"
-    return f"[{name}]({os.path.relpath(lab.page, folder)})" if isinstance(lab, Lab) else name
+    return f"[{name}]({os.path.relpath(lab.page, folder)})" if _is_finished(lab) else name
 
 
 def _by_number(labs: list[Lab | PlannedLab], folder: Path) -> str:
     rows = ["| lab | what you will see | minutes | difficulty |", "|---|---|---|---|"]
     for lab in labs:
-        effort = f"{lab.minutes} | {lab.difficulty}" if isinstance(lab, Lab) else "planned |"
+        state = "draft |" if isinstance(lab, Lab) else "planned |"
+        effort = f"{lab.minutes} | {lab.difficulty}" if _is_finished(lab) else state
         rows.append(f"| {_name(lab, folder)} | {lab.summary} | {effort} |")
     return "\n".join(rows) + "\n"
 

@@ -26,10 +26,12 @@ from rankzero.publish.recordings import recordings, run_again
 from rankzero.publish.stubs import stub
 
 
-def pages(root: Path = ROOT) -> list[Path]:
-    """Returns every markdown file of the project."""
+def pages(root: Path = ROOT, *, drafts: bool = False) -> list[Path]:
+    """Returns every markdown file of the project; with `drafts`, also those of labs that are not finished."""
     folders = [root / name for name in ("handbook", "labs", "code", "solutions")]
-    return sorted([*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))])
+    files = [*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
+    left_out = [lab for lab in all_labs(root, drafts=True) if lab.draft and not drafts]
+    return sorted(file for file in files if not any(lab.owns(file) for lab in left_out))
 
 
 def record(labs: list[Lab]) -> Iterator[Path]:
@@ -43,15 +45,18 @@ def record(labs: list[Lab]) -> Iterator[Path]:
 def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> Iterator[Path]:
     """Writes every generated file that differs from its source and yields each file when it is written.
 
-    With `check` nothing is written. An executed notebook is run again only when its cells changed, or with `execute`.
+    With `check` nothing is written, and the files of drafts are not compared. An executed notebook is run again only
+    when its cells changed, or with `execute`.
     """
-    labs = {lab.page: lab for lab in all_labs(root)}
+    labs = {lab.page: lab for lab in all_labs(root, drafts=not check)}
     for lab in labs.values():
         yield from _sync_stubs(lab, check=check)
     if root == ROOT:
-        yield from _sync_pictures(all_figures().values(), check=check)
+        unfinished = {lab.page for lab in all_labs(root, drafts=True)} - labs.keys()
+        figures = [figure for figure in all_figures().values() if ROOT / figure.page not in unfinished]
+        yield from _sync_pictures(figures, check=check)
         yield from _remove_unused_pictures(check=check)
-    for page in pages(root):
+    for page in pages(root, drafts=not check):
         yield from _sync_page(page, root, labs.get(page), check=check)
     if root == ROOT:
         yield from write_table(check=check)

@@ -5,6 +5,8 @@ Each module in `extensions` adds one feature to the site; the module's first lin
 
 from pathlib import Path
 
+from rankzero.curriculum import all_labs
+
 HERE = Path(__file__).parent
 
 project = "Rank Zero"
@@ -13,6 +15,12 @@ root_doc = "README"
 include_patterns = [
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "handbook/*.md", "labs/*.md", "launch/README.md"),
     *("code/lab-*/README.md", "notebooks/*.ipynb", "solutions/*/notebook.ipynb"),
+]
+exclude_patterns = [
+    f"{place}/{lab.slug}*"
+    for lab in all_labs(drafts=True)
+    if lab.draft
+    for place in ("labs", "code", "notebooks", "solutions")
 ]
 
 _MODULES = (

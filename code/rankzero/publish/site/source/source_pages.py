@@ -67,7 +67,10 @@ def first_sentence(file: Path) -> str:
 
 
 class LinkFiles(SphinxTransform):
-    """Turns links to folders, and to files that Sphinx would offer for download, into links to their pages."""
+    """Turns links to folders, and to files that Sphinx would offer for download, into links to their pages.
+
+    A link to a page that the site does not have, which is that of a draft lab, becomes its text.
+    """
 
     default_priority = 5
 
@@ -76,7 +79,11 @@ class LinkFiles(SphinxTransform):
         for node in list(self.document.findall(lambda node: isinstance(node, _LINKS))):
             file = here / str(node["reftarget"]).split("#")[0]
             is_page = node.get("refdomain") == "doc"  # handbook/claims is a page, and a folder of the same name
-            if node["reftarget"] and not is_page and file.exists() and file.suffix not in PAGES:
+            if not node["reftarget"] or is_page or not file.exists():
+                continue
+            if file.suffix in PAGES:
+                node.replace_self(node.children)
+            else:
                 uri = link(self.env, self.env.docname, file)
                 node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True, classes=["file"]))
 
