@@ -1,4 +1,4 @@
-"""Draft labs in the tests: labs that are not finished are left out, unless RANKZERO_DRAFTS=1, as `verify-lab` sets it."""
+"""Draft labs in the tests: labs that are not finished are left out, unless `verify-lab` sets RANKZERO_DRAFTS=1."""
 
 import os
 from pathlib import Path
