@@ -5,12 +5,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import clean_environment
 import cpu_times
 import draft_labs
 import pytest
 import warm_process
 from xdist.scheduler import LoadScopeScheduling
 
+from rankzero.learn.machine.cores import usable_cores
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rankzero.grading.canaries import Canaries
     from rankzero.grading.grader import Grader
 
+clean_environment.clean()
 os.environ["RANKZERO_MACHINE"] = "/dev/null/machine.json"  # tests read no rates that Lab 00 has measured here
 warm_process.install()
 import_dynamo_lazily()  # for the tests that train in the process of pytest
@@ -47,8 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Returns one more than the number of cores: a test that waits for its own processes leaves its core idle."""
-    return (os.cpu_count() or 1) + 1
+    """Returns one more than the usable cores, at most four: a test that waits for its processes leaves a core idle."""
+    return min(usable_cores() + 1, 4)
 
 
 @pytest.fixture(scope="session")

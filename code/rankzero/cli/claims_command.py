@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from rankzero.claims.registry import all_claims, find_claim
 from rankzero.cli.terminal import WRITE, Json, console, sentences
 from rankzero.curriculum import path_from_here
 from rankzero.errors import UserError
+from rankzero.learn.machine.cores import usable_cores
 
 if TYPE_CHECKING:  # torch takes seconds to load
     from rankzero.claims.run import Outcome
@@ -33,7 +33,7 @@ def claims(
     ] = False,
     jobs: Annotated[
         int, typer.Option(min=1, help="Claims measured at the same time, each in its own process.")
-    ] = os.cpu_count() or 1,
+    ] = usable_cores(),
     bare_figures: Annotated[
         bool, typer.Option("--bare-figures", help="List figures on pages that no claim or source backs.")
     ] = False,

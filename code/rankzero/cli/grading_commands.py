@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from rankzero.errors import UserError
 from rankzero.grading.grade import Grade, read_grade
 from rankzero.grading.intake.safe_names import printable, safe_name
 from rankzero.grading.intake.timestamps import parse_time
+from rankzero.learn.machine.cores import usable_cores
 
 if TYPE_CHECKING:
     from rankzero.grading.class_run import ClassRun, Outcome
@@ -82,7 +82,7 @@ def grade(
         min=0, metavar="SEED", rich_help_panel=_SEEDS,
         help="Use this seed instead, which a page names, to repeat a grade; repeatable.")] = None,
     jobs: Annotated[int, typer.Option(
-        min=1, metavar="N", rich_help_panel=_MACHINE, help="Submissions graded side by side.")] = os.cpu_count() or 1,
+        min=1, metavar="N", rich_help_panel=_MACHINE, help="Submissions graded side by side.")] = usable_cores(),
     time_limit: Annotated[float, typer.Option(
         min=1, metavar="S", rich_help_panel=_MACHINE, help="Seconds that one submission to one lab may take.")] = 120.0,
     memory: Annotated[int, typer.Option(

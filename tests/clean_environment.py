@@ -1,0 +1,39 @@
+"""A clean environment: what the person who runs the tests has set changes no verdict.
+
+`clean` is called when `conftest.py` is imported, before any process is started; every process of a test inherits it.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+# Colors, widths, the time zone, and a git command around the tests, such as a hook's, which names its own repository.
+REMOVED = (
+    *("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+    *("COLUMNS", "LINES", "COLORTERM", "TZ", "LANGUAGE"),
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
+    *("GIT_CONFIG", "GIT_CONFIG_PARAMETERS"),
+)
+REMOVED_BEGINNINGS = ("LC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
+SET = {
+    "TERM": "xterm-256color",
+    "LANG": "C.UTF-8",
+    # git takes a checkout that another user owns, as in a container with a mounted folder
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
+LONGEST = 60  # characters of the folder for temporary files: a socket's path in it has at most 107
+
+
+def clean() -> None:
+    """Removes and sets variables of this process, and moves its temporary files if their folder's name is long."""
+    for name in list(os.environ):
+        if name in REMOVED or name.startswith(REMOVED_BEGINNINGS):
+            del os.environ[name]
+    os.environ.update(SET)
+    if len(os.fsencode(tempfile.gettempdir())) > LONGEST:
+        folder = tempfile.mkdtemp(prefix="rankzero-tests-", dir="/tmp")  # private: mode 700
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
