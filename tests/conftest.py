@@ -9,6 +9,7 @@ import clean_environment
 import cpu_times
 import draft_labs
 import pytest
+import verdicts
 import warm_process
 from xdist.scheduler import LoadScopeScheduling
 
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Adds `--cpu-times`."""
     pluginmanager.register(cpu_times)
     pluginmanager.register(draft_labs)  # here, so that it is asked about solutions/ too
+    pluginmanager.register(verdicts.Verdicts())
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]

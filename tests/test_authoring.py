@@ -17,6 +17,7 @@ from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.probes.loader import load
 from rankzero.figures import themes
 from rankzero.figures.figure import PageFigure
+from rankzero.publish.sync import pages, sync, sync_lab
 
 NOT_STARTED = LocalProbeClient()  # for gates that run no learner's code
 TABLE = "<!-- labs: by number -->\n<!-- /labs -->\n"
@@ -49,7 +50,26 @@ def test_a_new_lab_has_every_file_and_stands_in_the_tables(lab: Lab) -> None:
     assert [*gates._figures(lab, NOT_STARTED)] == []
     assert "raise NotImplementedError" in lab.stubs.read_text()
     assert "1. How many tokens does each loss stand for?" in lab.page.read_text()
+    assert "| 99 Two words | Two words: not written yet. | draft |" in (lab.root / "README.md").read_text()
+
+
+def test_a_new_lab_is_a_draft_until_its_line_is_removed(lab: Lab) -> None:
+    assert lab.draft
+    assert (all_labs(lab.root), all_labs(lab.root, drafts=True)) == ([], [lab])
+    assert lab.page not in pages(lab.root)
+    manifest = lab.folder / "lab.toml"
+    manifest.write_text(manifest.read_text().replace("draft = true\n", ""))
+    (finished,) = all_labs(lab.root)
+    assert finished.page in pages(lab.root)
+    sync_lab(finished, executed=False)
     assert "[99 Two words](labs/lab-99-two-words.md)" in (lab.root / "README.md").read_text()
+
+
+def test_make_sync_writes_a_drafts_files_and_its_check_leaves_them_out(lab: Lab) -> None:
+    lab.stubs.write_text("stale")
+    changed = list(sync(lab.root, check=True))
+    assert lab.stubs not in changed
+    assert lab.stubs in list(sync_lab(lab, check=True, executed=False))
 
 
 def test_a_new_labs_reference_passes_and_its_known_wrong_solutions_do_not(lab: Lab) -> None:

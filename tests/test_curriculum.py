@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
+import draft_labs
 import pytest
 
 from rankzero.curriculum import ROOT, Grading, Lab, LatePolicy, all_labs, find_lab
@@ -80,6 +81,20 @@ def test_a_chapter_opens_with_a_question_and_ends_with_what_to_do(chapter: Path)
 @pytest.mark.parametrize("name", ["2", "02", "lab-02", "lab-02-single-gpu-training"])
 def test_a_lab_is_found_by_any_of_its_names(name: str) -> None:
     assert find_lab(name).slug == "lab-02-single-gpu-training"
+
+
+def test_a_draft_is_found_by_its_number_and_left_out_of_all_labs(tmp_path: Path) -> None:
+    make(tmp_path, GOOD)
+    make(tmp_path, f"draft = true\n{GOOD}", "lab-06-y")
+    assert [lab.slug for lab in all_labs(tmp_path)] == ["lab-05-x"]
+    assert [lab.slug for lab in all_labs(tmp_path, drafts=True)] == ["lab-05-x", "lab-06-y"]
+    assert find_lab("06", tmp_path).draft
+
+
+def test_tests_leave_out_the_files_of_drafts_alone() -> None:
+    for lab in all_labs(drafts=True):
+        files = (lab.page, lab.notebook, lab.solutions / "notebook.ipynb", lab.tests / "test_starter.py")
+        assert {draft_labs.is_left_out(file) for file in files} == {lab.draft}, lab.slug
 
 
 def test_an_unknown_lab_names_those_there_are() -> None:
