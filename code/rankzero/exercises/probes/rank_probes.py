@@ -123,13 +123,16 @@ def run_on_ranks(
             raise RuntimeError(tamper_text("the code", check.changed()))
         return value, NOTES
 
-    limit = min(stretched(seconds), COLLECTIVE_SECONDS["gloo"] - 1)  # gloo's own limit would report the waiting rank
+    limit = stretched(seconds)
+    late = limit + COLLECTIVE_SECONDS["gloo"]  # gloo's own limit, if it came first, would report the waiting rank
     try:
-        values = run_world(call_and_check, ranks, *args, seconds=limit, debug=debug, start="fork")
+        values = run_world(
+            call_and_check, ranks, *args, seconds=limit, debug=debug, start="fork", collective_seconds=late
+        )
     except WorldTimeoutError as error:
-        late = str(error).replace(f"after {limit:g} s", f"after {seconds:g} s", 1)  # the limit of an idle machine
+        text = str(error).replace(f"after {limit:g} s", f"after {seconds:g} s", 1)  # the limit of an idle machine
         places = places_of(error)
-        raise StuckRanksError(deadlock_text(places) or late, error.cause, places) from None
+        raise StuckRanksError(deadlock_text(places) or text, error.cause, places) from None
     if len(values) != ranks:
         raise WorldError(f"{len(values)} of {ranks} ranks answered.")
     NOTES.update(*(notes for _, notes in values))

@@ -44,13 +44,20 @@ def rank_device() -> torch.device:
 
 
 def join(
-    device: str = "cpu", *, store: Any = None, rank: int = -1, ranks: int = -1, debug: bool = False
+    device: str = "cpu",
+    *,
+    store: Any = None,
+    rank: int = -1,
+    ranks: int = -1,
+    debug: bool = False,
+    collective_seconds: float | None = None,
 ) -> torch.device:
     """Joins the default process group; returns the device of this rank.
 
     `device` is "auto", "cpu", "cuda" (each rank of a machine has its own CUDA device, over NCCL) or "cuda:N" (all ranks
     share that device, over gloo, since NCCL refuses two ranks on one). Without `store`, `rank` and `ranks`, they come
-    from torchrun's environment variables. With `debug`, c10d compares the ranks' calls before each collective.
+    from torchrun's environment variables. With `debug`, c10d compares the ranks' calls before each collective. A
+    collective fails that waits for `collective_seconds`, by default COLLECTIVE_SECONDS of the backend.
     UserError where there are too few devices.
     """
     local = int(os.environ["LOCAL_RANK"]) if store is None else rank
@@ -64,7 +71,7 @@ def join(
     # torch 2.13 announces other names for all_gather_into_tensor and reduce_scatter_tensor; 2.11 lacks them.
     warnings.filterwarnings("ignore", message=r".*_single.*", category=FutureWarning)
     backend = "nccl" if own_device.type == "cuda" and device in ("auto", "cuda") else "gloo"
-    limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
+    limit = datetime.timedelta(seconds=collective_seconds or COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
     # No rank continues before all ranks have joined: a rank that is done at once would leave while another connects.

@@ -103,7 +103,8 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
     share_steps(steps)
     store = dist.FileStore(str(folder / "store"), settings["ranks"])  # type: ignore[attr-defined]
     function, args = payload if settings["forked"] else pickle.loads(payload)
-    join(settings["device"], store=store, rank=number, ranks=settings["ranks"], debug=settings["debug"])
+    chosen = {name: settings[name] for name in ("ranks", "debug", "collective_seconds")}
+    join(settings["device"], store=store, rank=number, **chosen)
     return function(*args)
 
 

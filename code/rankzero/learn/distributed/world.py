@@ -88,12 +88,14 @@ def run_world(
     device: str = "cpu",
     debug: bool = False,
     start: str = "forkserver",
+    collective_seconds: float | None = None,
 ) -> list[Any]:
     """Calls `function(*args)` in each of `ranks` processes with a process group; returns their values, by rank.
 
     The group is gloo's on the CPU and NCCL's on CUDA. `debug` lets c10d compare the calls of the ranks, which names a
     mismatch and doubles the time of a collective; DDP of torch 2.13 crashes in such a group. After `seconds` (None:
-    never) the world is ended. Rank 0's output is printed here; lines of other ranks begin with [rank N].
+    never) the world is ended. A collective fails that waits for `collective_seconds`, by default the backend's limit in
+    rank.py. Rank 0's output is printed here; lines of other ranks begin with [rank N].
 
     WorldError if a rank raises, dies or hangs. If all failed ranks raise UserError or NotImplementedError, that error
     is raised here. No process is left behind in any case.
@@ -103,7 +105,8 @@ def run_world(
     context = process_context(start)
     folder = _new_folder()
     steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, written by the rank
-    settings = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
+    settings: dict[str, Any] = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
+    settings["collective_seconds"] = collective_seconds
     settings["environment"] = dict(os.environ)  # a fork server keeps the environment of the time when it started
     payload = (function, args) if start == "fork" else _pickled((function, args))
     world: list[Rank] = []
