@@ -119,12 +119,12 @@ def test_the_committed_table_is_not_stale() -> None:
 def test_a_cuda_claim_without_a_measurement_is_shown_as_not_measured() -> None:
     for slug, entry in CLAIMS.items():
         if "cuda" in entry.needs and slug not in RECORDED:
-            assert f"`{slug}`" in table.TABLE.read_text()
+            assert f"`{slug}`" in registry.TABLE.read_text()
             assert "not measured" in _row_of(slug)
 
 
 def _row_of(slug: str) -> str:
-    return next(line for line in table.TABLE.read_text(encoding="utf-8").splitlines() if f'id="{slug}"' in line)
+    return next(line for line in registry.TABLE.read_text(encoding="utf-8").splitlines() if f'id="{slug}"' in line)
 
 
 # ------------------------------------------------------------------------------------------------------- the engine

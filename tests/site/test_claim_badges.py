@@ -12,8 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from sphinx.application import Sphinx
 
 from rankzero.claims.claim import text_of
-from rankzero.claims.registry import all_claims
-from rankzero.claims.table import TABLE
+from rankzero.claims.registry import TABLE, all_claims
 from rankzero.curriculum import ROOT
 from rankzero.publish.site import npm_packages
 from rankzero.publish.site.markdown.claim_badges import typeset

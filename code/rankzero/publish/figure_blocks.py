@@ -11,7 +11,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from rankzero.claims.table import TABLE
+from rankzero.claims.registry import TABLE
 from rankzero.curriculum import ROOT
 from rankzero.figures.figure import PageFigure
 from rankzero.figures.registry import all_figures

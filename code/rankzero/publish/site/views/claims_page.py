@@ -13,8 +13,8 @@ from sphinx.transforms import SphinxTransform
 
 from rankzero.claims.claim import Claim, text_of
 from rankzero.claims.measurements import Measurement, read_measurements
-from rankzero.claims.registry import all_claims
-from rankzero.claims.table import TABLE, that_count, tolerance_of, verdict_of
+from rankzero.claims.registry import TABLE, all_claims
+from rankzero.claims.table import that_count, tolerance_of, verdict_of
 from rankzero.curriculum import all_labs
 from rankzero.publish.site import page_names
 from rankzero.publish.site.source import source_pages
