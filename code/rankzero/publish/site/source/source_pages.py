@@ -77,9 +77,13 @@ class LinkFiles(SphinxTransform):
     def apply(self, **_: Any) -> None:
         here = Path(self.env.doc2path(self.env.docname)).parent
         for node in list(self.document.findall(lambda node: isinstance(node, _LINKS))):
-            file = here / str(node["reftarget"]).split("#")[0]
-            is_page = node.get("refdomain") == "doc"  # handbook/claims is a page, and a folder of the same name
-            if not node["reftarget"] or is_page or not file.exists():
+            target = str(node["reftarget"]).split("#")[0]
+            if node.get("refdomain") == "doc":  # a page's name: handbook/claims is a page, and a folder beside it
+                if target not in self.env.found_docs and any((ROOT / f"{target}{kind}").exists() for kind in PAGES):
+                    node.replace_self(node.children)
+                continue
+            file = here / target
+            if not target or not file.exists():
                 continue
             if file.suffix in PAGES:
                 node.replace_self(node.children)
