@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import multiprocessing
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import Claim, Value
 from rankzero.claims.registry import find_claim
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+from rankzero.learn.runs.stop_request import children_ignore_ctrl_c
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ def run_claim(slug: str) -> Outcome:
 
 
 def _prepare_worker() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # it stays ignored
     import_dynamo_lazily()
     torch.set_num_threads(1)
 
@@ -56,8 +59,12 @@ def run_claims(slugs: Iterable[str], jobs: int) -> Iterator[Outcome]:
     pool = concurrent.futures.ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_prepare_worker)
     with pool:
         try:
-            for future in concurrent.futures.as_completed([pool.submit(run_claim, slug) for slug in slugs]):
+            with children_ignore_ctrl_c():
+                futures = [pool.submit(run_claim, slug) for slug in slugs]
+            for future in concurrent.futures.as_completed(futures):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.kill()
             raise

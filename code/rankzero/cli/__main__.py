@@ -1,19 +1,39 @@
-"""Entry point of the command line, also as `python -m rankzero.cli`."""
+"""Entry point of the command line, also as `python -m rankzero.cli`.
 
-import signal
+Importing it sets the handler of Ctrl-C: from then on, Ctrl-C at any moment is one line and exit code 130. It is held
+back until the handler is there, by the interpreter's own `_signal`: an import of `signal` takes milliseconds.
+"""
 
-from rankzero.learn.runs.quiet_start import stop
+import _signal  # type: ignore[import-not-found, unused-ignore]
+
+_signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGINT])
+import os  # noqa: E402
+import sys  # noqa: E402
+
+from rankzero.learn.runs.quiet_start import stop  # noqa: E402
+
+_signal.signal(_signal.SIGINT, stop)  # also before and after a command: see rankzero.cli.terminal
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
 
 
 def main() -> None:
-    """Runs the command line. Ctrl-C at any moment ends it with exit code 130 and one line."""
-    signal.signal(signal.SIGINT, stop)  # until a command runs: see rankzero.cli.terminal
+    """Runs the command line."""
+    sys.unraisablehook = _stop_if_interrupted
     from rankzero.cli.app import app
 
     try:
         app(prog_name="rankzero")
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the interpreter's clean-up prints no traceback
+    except SystemExit as end:
+        if end.code == 128 + _signal.SIGINT:  # has been said: a second Ctrl-C in the interpreter's clean-up is silent
+            _signal.signal(_signal.SIGINT, lambda number, frame, leave=os._exit: leave(128 + number))
+        raise
+
+
+def _stop_if_interrupted(error: "sys.UnraisableHookArgs") -> None:
+    """Replaces `sys.unraisablehook`: Ctrl-C in a place that cannot raise, such as a `__del__`, ends the process too."""
+    if issubclass(error.exc_type, KeyboardInterrupt):
+        stop(_signal.SIGINT, None)
+    sys.__unraisablehook__(error)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """Terminal: the console of all commands, and how user errors and Ctrl-C end a command."""
 
 import contextlib
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Annotated, Any, NoReturn, cast
 
 import typer
@@ -11,10 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from rankzero.errors import UserError
+from rankzero.learn.runs.quiet_start import stop
 
 console = Console(highlight=False, soft_wrap=True)
 START = "Start with `make lab-02`, which is `rankzero run 02`; then its exercises: `rankzero start 02`."
 LEARN, MACHINE, TEACH, WRITE = "Learn", "This machine", "Grade a class", "Write labs and pages"  # panels of the help
+SHOW_CURSOR = b"\x1b[?25h"  # which a spinner hides
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
 
 
@@ -38,17 +43,39 @@ class Commands(typer.core.TyperGroup):
         return command
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command. Until then Ctrl-C ends the process at once; a command may have something to clean up."""
+        """Runs the command, which may clean up after Ctrl-C. While it imports, Ctrl-C ends the process at once."""
+        interrupted = False
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            nonlocal interrupted
+            if _is_importing(frame):  # libraries swallow an exception there, turn it into another, or crash
+                if console.is_terminal:
+                    os.write(1, SHOW_CURSOR)
+                stop(number, frame)
+            interrupted = True
+            raise KeyboardInterrupt
+
         before = signal.getsignal(signal.SIGINT)
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupt)
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, before)
-            Console(stderr=True).print("\nStopped by Ctrl-C.")
+        except typer.Exit:
+            raise
+        except BaseException as error:
+            if not interrupted and not isinstance(error, KeyboardInterrupt):
+                raise
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            print("\nStopped by Ctrl-C.", file=sys.stderr, flush=True)
             raise typer.Exit(130) from None
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Returns whether the code at `frame` runs because a module is being imported."""
+    while frame and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _flags_without_type(options: list[Any]) -> list[Any]:

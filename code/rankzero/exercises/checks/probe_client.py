@@ -172,6 +172,7 @@ class LocalProbeClient(ProbeClient, AbstractContextManager["LocalProbeClient"]):
             group=user,
             extra_groups=None if user is None else [],
             cwd=None if user is None else "/",
+            process_group=0,  # a terminal's Ctrl-C is for this process alone, which then ends the server
         )
         server_end.close()
         self._ready = False

@@ -14,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -88,3 +89,4 @@ def serve(client: Connection) -> None:
 if __name__ == "__main__":
     os.chdir(sys.argv[2])
     serve(Connection(int(sys.argv[1])))
+    shutil.rmtree(sys.argv[2], ignore_errors=True)  # after a client that could not, such as a killed one

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from rankzero.learn.runs.run_folder import new_run_folder
 
 ROWS = 10  # steps in the table, besides the step at which the curves part
 NAMES = ("starter", "yours")
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def run_both(lab: Lab, file: Path, arguments: Sequence[str], say: Callable[[str]
     folder = new_run_folder(out, f"lab-{lab.number}-mine")
     losses: dict[str, tuple[float, ...]] = {}
     programs = (
-        [quiet_start.__file__, str(lab.starter)],
+        [str(lab.starter)],
         ["-m", "rankzero.exercises.study.starter_process", lab.number, str(file)],
     )
     for name, program in zip(NAMES, programs, strict=True):
@@ -166,12 +168,17 @@ def _run(command: list[str], say: Callable[[str], None], progress: tuple[str, ..
     Lines of progress begin with "step ", or with one of `progress`.
     The command gets Ctrl-C from the terminal, and SIGTERM from here: it may finish its step.
     """
+    command = [sys.executable, "-u", quiet_start.__file__, *command]
+    begun = threading.Event()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until both processes have handlers: Ctrl-C is never a traceback
     with (
-        subprocess.Popen([sys.executable, "-u", *command], stdout=subprocess.PIPE, text=True) as process,
-        _signals_left_to(process),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        _signals_left_to(process, begun),
     ):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         assert process.stdout
         for line in process.stdout:
+            begun.set()
             if line.startswith(("step ", *progress)):
                 say(f"  {line.rstrip()}")
             elif line.startswith("Stopped by "):
@@ -182,16 +189,17 @@ def _run(command: list[str], say: Callable[[str], None], progress: tuple[str, ..
 
 
 @contextmanager
-def _signals_left_to(process: "subprocess.Popen[str]") -> Iterator[None]:
+def _signals_left_to(process: "subprocess.Popen[str]", begun: threading.Event) -> Iterator[None]:
     """Sends SIGTERM on to the process, and leaves Ctrl-C, which the process gets too, to the process.
 
-    The first Ctrl-C is answered at once: a step may take half a minute.
+    The first Ctrl-C is answered at once, since a step may take half a minute. Until the process has `begun` to print,
+    it stops at once and says so itself.
     """
     answered = False
 
     def answer(number: int, frame: object) -> None:
         nonlocal answered
-        if not answered:  # the file descriptor, because the signal may come while a line is printed
+        if begun.is_set() and not answered:  # the file descriptor, because the signal may come while a line is printed
             os.write(2, b"\nCtrl-C: the run stops after its step; a second Ctrl-C stops it at once.\n")
         answered = True
 

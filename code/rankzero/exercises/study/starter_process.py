@@ -1,10 +1,9 @@
 """Starter process: a lab's starter, run with the learner's functions in place of some of its own.
 
-`rankzero run NN --mine` starts this module as a process, with the lab's number, the learner's file and the starter's
-options as its arguments. The lab's `mine.py` says which functions are replaced.
+`rankzero run NN --mine` starts this module through quiet_start.py as a process, with the lab's number, the learner's
+file and the starter's options as its arguments. The lab's `mine.py` says which functions are replaced.
 """
 
-import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +12,6 @@ from typing import Any
 from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.probes.loader import error_text, load
-from rankzero.learn.runs.quiet_start import stop, stop_with_parent
 
 
 def read_adapter(lab: Lab) -> ModuleType:
@@ -43,7 +41,6 @@ def replacements(lab: Lab, file: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, stop)  # until the starter's own handler
     number, file, *arguments = sys.argv[1:]
     lab = find_lab(number)
     sys.argv[0] = str(lab.starter)  # the name in the starter's messages
@@ -58,5 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    stop_with_parent()
     main()

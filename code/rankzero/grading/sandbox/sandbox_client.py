@@ -73,6 +73,7 @@ class SandboxServer(contextlib.AbstractContextManager["SandboxServer"]):
                 pass_fds=(passwd, hosts, inside.fileno()),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
+                process_group=0,  # a terminal's Ctrl-C is for this process alone, which then ends the server
             )
         self._ready = False
 

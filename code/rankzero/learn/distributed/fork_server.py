@@ -13,6 +13,7 @@ from rankzero.learn.distributed.rank_process import QUIET_LOGS
 
 for number in (signal.SIGINT, signal.SIGTERM):  # the parent process handles them; each rank resets its own handlers
     signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked while this process started
 os.environ.update(QUIET_LOGS | os.environ)  # read when torch is loaded
 for name in (
     "torch._dynamo.utils",  # imported by the first optimizer, DDP or fully_shard: 1.5 s

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -36,6 +37,8 @@ from rankzero.learn.distributed.rank_failures import (
     summary_of,
 )
 from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, STOP_SIGNALS, WHERE_SIGNAL, run_rank
+from rankzero.learn.machine.socket_folder import shorten_socket_paths
+from rankzero.learn.runs.stop_request import children_ignore_ctrl_c
 
 MOST_RANKS = 64
 KILLED_BY = "was killed by "
@@ -175,7 +178,10 @@ def process_context(start: str) -> Any:
     """Returns the multiprocessing context of a start method; a fork server preloads the modules of ranks."""
     context = multiprocessing.get_context(start)
     if start == "forkserver":
+        shorten_socket_paths()
         context.set_forkserver_preload(["rankzero.learn.distributed.fork_server"])
+        with children_ignore_ctrl_c():
+            forkserver.ensure_running()
     return context
 
 
