@@ -16,7 +16,9 @@ from typing import Any
 import psutil
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
-PATIENCE = 180.0  # seconds after which a test gives up; no test measures a time
+PATIENCE = 250.0  # seconds after which a test gives up; no test measures a time
+
+_PORTS = iter(range(10_000 + 97 * (os.getpid() % 200), 65_536))  # each is tried once, another process tries others
 
 # A rank without torch: writes a report of its variables, and fails or waits as its arguments say.
 REPORT = """
@@ -58,10 +60,14 @@ while True:
 
 
 def free_port() -> int:
-    """Returns a port on which no process listens now."""
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return int(listener.getsockname()[1])
+    """Returns a port on which no process listens now, and which the kernel gives to none that asks for any port."""
+    given_away = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in _PORTS:
+        if port < given_away:
+            with socket.socket() as listener, suppress(OSError):
+                listener.bind(("localhost", port))
+                return port
+    raise AssertionError("every port is in use")
 
 
 def eventually(condition: Callable[[], Any], description: str, seconds: float = PATIENCE) -> Any:

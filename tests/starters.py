@@ -12,6 +12,7 @@ from warm_process import run_script
 from rankzero.curriculum import find_lab
 from rankzero.learn.runs.plots import read_log
 
+LONG_S = 300.0  # limit of a process that ends by itself
 TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "4")
 
 

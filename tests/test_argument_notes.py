@@ -112,7 +112,8 @@ def test_a_forged_note_is_left_out() -> None:
 
 
 def test_a_function_without_an_annotation_may_return_nothing(client: LocalProbeClient, tmp_path: Path) -> None:
-    old = "def save_durably(path: Path, data: bytes) -> None:\n"
-    texts = failures(client, tmp_path, "09", "save_durably", old, "def save_durably(path, data):\n    data += b'x'\n")
+    old = "def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, step: int) -> None:\n"
+    new = "def save_checkpoint(path, model, optimizer, step):\n    step += 1\n"
+    texts = failures(client, tmp_path, "02", "checkpoint", old, new)
     assert texts
     assert not any("returned None" in text for text in texts), texts

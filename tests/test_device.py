@@ -1,6 +1,7 @@
 """Devices, random seeds, peak FLOP/s and the fingerprint of the machine."""
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from rankzero.curriculum import ROOT
 from rankzero.errors import UserError
 from rankzero.learn.machine.device import choose_device, peak_flops, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint, git_commit
@@ -80,10 +82,20 @@ def test_fingerprint_names_commit_and_versions() -> None:
     facts = fingerprint(torch.device("cpu"))
     assert facts["torch"] == torch.__version__
     assert facts["device"] == "cpu"
-    assert isinstance(facts["commit"], str)
-    assert len(facts["commit"]) == 40
-    assert facts["dirty"] in (True, False)
+    assert facts["commit"] == git_commit(ROOT)["commit"], "none where the repository is a copy without git"
     assert str(facts["date"]).endswith("+00:00")
+
+
+def test_the_fingerprint_has_the_commit_and_tells_changed_files(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    (tmp_path / "file").touch()
+    for command in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "Add a file"]):
+        subprocess.run([*git, *command], check=True)
+    made = git_commit(tmp_path)
+    assert re.fullmatch("[0-9a-f]{40}", str(made["commit"]))
+    assert made["dirty"] is False
+    (tmp_path / "file").write_text("changed")
+    assert git_commit(tmp_path) == made | {"dirty": True}
 
 
 def test_without_git_the_fingerprint_has_no_commit(tmp_path: Path) -> None:

@@ -117,7 +117,9 @@ def test_honest_work_has_no_flags(lab: Lab) -> None:
 
 
 def test_what_the_published_solution_needs_has_a_flag_in_other_labs_alone() -> None:
-    saving, other = find_lab("09").reference.read_bytes(), LAB.reference.read_bytes()
+    other = LAB.reference.read_bytes()
+    saving = other + b"\nimport os\n\ndef save(path):\n    return os.open(path, os.O_WRONLY)\n"
+    assert scan(saving, saving) == ()
     attack = "\nos.open('x', 0)\nos.fork()\n"
     assert [flag.text for flag in scan(saving + attack.encode(), saving)] == ["uses os.fork"]
     flags = scan(other + f"\nimport os{attack}".encode(), other)

@@ -37,6 +37,7 @@ MAKE = f"""
 exec {sys.executable} launch/gradescope/make_zip.py ${{2#LAB=}} ${{3#ARGS=}}
 """
 NOBODY = 65534
+LONG_S = 600.0  # limit of a process that ends by itself
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ class Container:
     def grade(self, **environment: str) -> tuple[dict[str, Any], str]:
         """Grades the submission and returns results.json and the output, which instructors see."""
         process = self.start(**environment)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=LONG_S)
         assert process.returncode == 0, output
         return json.loads(self.results.read_text()), output
 
@@ -169,13 +170,13 @@ def test_failed_grading_gives_no_score_on_gradescope(tmp_path: Path) -> None:
     assert "the disk is full" in output
 
 
+@pytest.mark.real
 def test_a_killed_autograder_leaves_a_result_for_gradescope(tmp_path: Path) -> None:
     container = Container(tmp_path)
-    command(container.source / ".venv" / "bin", "python", f"touch {tmp_path}/began; sleep 60\n")
+    command(container.source / ".venv" / "bin", "python", f"touch {tmp_path}/began; sleep 600\n")
     process = container.start()
-    deadline = time.monotonic() + 60
     while not (tmp_path / "began").exists():
-        assert time.monotonic() < deadline, "the autograder did not start"
+        assert process.poll() is None
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

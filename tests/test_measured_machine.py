@@ -1,8 +1,10 @@
 """The rates that Lab 00 keeps: where they lie, when they count, and what the plan and the meter make of them."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from rankzero.learn.machine.measured_machine import (
     measured_machine,
 )
 from rankzero.learn.machine.peak_flops import reference_peak
+from rankzero.learn.runs import step_meter
 from rankzero.learn.runs.plots import read_log
 from rankzero.learn.runs.step_meter import StepMeter
 
@@ -118,7 +121,11 @@ def test_plan_of_several_ranks_and_of_too_large_a_model(file: Path, machine: Mea
     assert (code, "NOTHING FITS on this device" in output) == (0, True), output
 
 
-def test_the_meter_divides_by_the_measured_peak(file: Path, machine: MeasuredMachine, tmp_path: Path) -> None:
+def test_the_meter_divides_by_the_measured_peak(
+    file: Path, machine: MeasuredMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(step=0.25)
+    monkeypatch.setattr(step_meter, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     keep_measurement(machine, replace=False)
     sizes = {"first_step": 0, "last_step": 2, "tokens_per_step": 100, "flops_per_token": 10**6}
     with StepMeter(tmp_path / "log.jsonl", device=CPU, **sizes) as meter:  # type: ignore[arg-type]

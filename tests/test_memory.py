@@ -146,4 +146,4 @@ after = memory_now(torch.device("cpu"))
 assert after["resident"] - before["resident"] > 40 * 2**20
 assert after["peak"] >= after["resident"]
 """  # in a new process: memory that an earlier test has freed would be used again, without growth
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

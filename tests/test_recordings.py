@@ -4,8 +4,8 @@ import re
 import signal
 from pathlib import Path
 
+import draft_labs
 import pytest
-from draft_labs import tested_labs
 from warm_process import run_script
 
 from rankzero.curriculum import Lab, find_lab
@@ -15,7 +15,7 @@ from rankzero.publish.recordings import command_of, is_of_a_bug, prepare, record
 ENVIRONMENT = {"COLUMNS": "100", "RANKZERO_MACHINE": "machine.json"}
 FIRST_STEP = r"^step +1/"
 EXACT = ("model ", "equal ", "NOT EQUAL ", "sent in ")
-RECORDINGS = [(lab, file) for lab in tested_labs() for file in recordings(lab)]
+RECORDINGS = [(lab, file) for lab in draft_labs.tested_labs() for file in recordings(lab)]
 LATE = ("10", "11", "15", "16")  # their starters load, compile, search or examine for half a minute
 EARLY = [(lab, file) for lab, file in RECORDINGS if file.stem == "first-run" and lab.number not in LATE]
 

@@ -30,6 +30,7 @@ def one_step() -> list[Span]:
     return spans
 
 
+@pytest.mark.real
 def test_each_rank_has_spans_of_computation_and_communication() -> None:
     ranks = run_world(one_step, 2)
     for number, spans in enumerate(ranks):

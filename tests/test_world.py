@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import torch
 import torch.distributed as dist
 from agents import free_port
 from torch import Tensor
-from worlds import ranks_alive
+from warm_process import cold_starts
+from worlds import SignClock, be_patient, ranks_alive
 
 from rankzero.errors import UserError
+from rankzero.learn.distributed import world
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.rank import note_step
 from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
@@ -25,6 +28,12 @@ from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
 ELEMENTS = 300_000
+LONG_S = 300.0  # limit of a process that ends by itself
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 def sum_of_ranks(offset: int) -> tuple[int, Tensor]:
@@ -64,8 +73,9 @@ def raises() -> None:
     raise ValueError("no such thing")
 
 
-def waits() -> None:
-    time.sleep(100)
+def waits(sign: str) -> None:
+    Path(sign).touch()
+    time.sleep(10**6)
 
 
 FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
@@ -74,7 +84,6 @@ FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
     "exits as if all were well": (lambda: os._exit(0), "rank 1 of 3 at step 7 ended with exit code 0"),
     "is killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 of 3 at step 7 was killed by SIGKILL"),
     "crashes": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "rank 1 of 3 at step 7 was killed by SIGSEGV"),
-    "hangs": (waits, "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"),
     "ends early": (lambda: None, "waited for rank 1, which made no matching call"),
     "calls another collective": (lambda: dist.broadcast(torch.ones(4), 0), r"rank 1 called broadcast of Float\[4\]"),
     "sends another shape": (lambda: dist.all_reduce(torch.ones(5)), r"rank 1 called allreduce of Float\[5\]"),
@@ -93,11 +102,26 @@ def one_rank_fails(fail: Callable[[], Any]) -> None:
 @pytest.mark.parametrize("failure", FAILURES)
 def test_the_report_of_a_failure_names_rank_step_and_cause_and_no_process_stays(failure: str) -> None:
     fail, message = FAILURES[failure]
-    seconds = 3 if failure == "hangs" else 60
     with pytest.raises(WorldError, match=message) as caught:
-        run_world(one_rank_fails, 3, fail, seconds=seconds, debug="calls" in failure or "sends" in failure)
-    assert isinstance(caught.value, WorldTimeoutError) == (failure == "hangs")
+        run_world(one_rank_fails, 3, fail, seconds=None, debug="calls" in failure or "sends" in failure)
+    assert not isinstance(caught.value, WorldTimeoutError)
     assert "\n  rank 0, step 7: " in str(caught.value) or "rank 0 of 3" in str(caught.value)
+    assert ranks_alive() == []
+
+
+def test_the_report_of_a_world_that_is_late_names_the_line_of_the_rank_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_rank_hangs(sign: str) -> None:
+        note_step(7)
+        dist.barrier()  # every rank has noted its step
+        waits(sign) if dist.get_rank() == 1 else dist.all_reduce(torch.ones(4))
+
+    monkeypatch.setattr(world, "time", SignClock(tmp_path / "hangs"))
+    message = "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"
+    with pytest.raises(WorldTimeoutError, match=message) as caught:
+        run_world(one_rank_hangs, 3, str(tmp_path / "hangs"), seconds=3)
+    assert "\n  rank 0, step 7: " in str(caught.value)
     assert ranks_alive() == []
 
 
@@ -146,30 +170,33 @@ print(run_world(train, 2, seconds=None))
 """
 
 
-def start_script(tmp_path: Path) -> subprocess.Popen[str]:
+def start_script(tmp_path: Path, start: AbstractContextManager[None]) -> subprocess.Popen[str]:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)  # works without `if __name__ == "__main__"`
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True, env=environment)
+    with start:
+        process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout
     assert process.stdout.readline() == "running\n"
     return process
 
 
+@pytest.mark.real
 def test_ctrl_c_reaches_every_rank_once(tmp_path: Path) -> None:
-    process = start_script(tmp_path)
+    process = start_script(tmp_path, cold_starts())
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=LONG_S)
     assert out == "[True, True]\n"
 
 
+@pytest.mark.real
 def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
-    process = start_script(tmp_path)
+    process = start_script(tmp_path, nullcontext())
     family = psutil.Process(process.pid).children(recursive=True)
     assert len(family) >= 3
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=LONG_S)
     assert not alive
     assert list(tmp_path.glob("rankzero-world-*")) == []
 
@@ -269,6 +296,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.real
 def test_ranks_of_torchrun_wait_for_a_late_rank_longer_than_for_a_collective() -> None:
     world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from warm_server import REAL_FORK_EXEC, request_of
 
-TIME_LIMIT_S = 200.0
+TIME_LIMIT_S = 280.0
 # Variables that a process reads when it starts: a command with another value gets a new Python.
 READ_AT_START = re.compile("PYTHON(?!UNBUFFERED)|LD_|ATEN_|DNNL_|MKL_|MALLOC_|TORCH_CPP|VIRTUAL_ENV|HOME$")
 PR_SET_CHILD_SUBREAPER = 36

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.text import Text
-from starters import Starter
+from starters import LONG_S, Starter
+from warm_process import cold_starts
 
 from rankzero.exercises.probes.loader import load
 from rankzero.learn.profiling.roofline_plots import plot_roofline
@@ -210,20 +211,22 @@ def test_bad_input_gets_one_sentence_and_no_file_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
 def test_a_signal_ends_the_run_and_leaves_nothing(
     number: int, code: int, name: str, tmp_path: Path, machine_file: Path
 ) -> None:
     command = [sys.executable, str(LAB.starter), "--threads", "1", "--seconds", "60", "--device", "cpu"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "RANKZERO_MACHINE": str(machine_file)}
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    with cold_starts():
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
     assert process.stdout is not None
     while not (line := process.stdout.readline()).startswith("run "):
-        assert line, process.communicate(timeout=60)
+        assert line, process.communicate(timeout=LONG_S)
     process.send_signal(number)
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == code
     assert err.strip() == f"Stopped by {name} at once: files that were saved before are kept."
     assert list((tmp_path / "runs").iterdir()) == []

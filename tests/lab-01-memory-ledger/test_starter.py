@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from starters import LONG_S
 
 from rankzero.curriculum import find_lab
 from rankzero.exercises.probes.loader import load
@@ -40,7 +41,7 @@ def fails(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> 
 
 def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
     command = [sys.executable, str(LAB.starter), "--batch-size", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_S)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "124,337,664 parameters" in done.stdout

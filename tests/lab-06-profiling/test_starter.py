@@ -150,6 +150,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[
     return results
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["patient_a", "patient_b", "patient_c"])
 def test_a_patient_has_the_expected_diagnosis_and_the_healthy_losses(name: str, runs: Any, tmp_path: Path) -> None:
     text, events = runs[name]
@@ -160,12 +161,14 @@ def test_a_patient_has_the_expected_diagnosis_and_the_healthy_losses(name: str, 
     assert reference.diagnose(events, 0) == reference.patients()[name]
 
 
+@pytest.mark.real
 def test_the_healthy_run_has_no_diagnosis(runs: Any) -> None:
     _, events = runs["healthy"]
     assert reference.diagnose(events, 0) == "none of these"
     assert calls(events, "aten::_local_scalar_dense") == 27
 
 
+@pytest.mark.real
 def test_each_patient_has_its_own_symptom_only(runs: Any) -> None:
     fractions = {name: starter.account(events)[1] for name, (_, events) in runs.items()}
     assert max(fractions["patient_c"], key=lambda phase: fractions["patient_c"][phase]) == "data"

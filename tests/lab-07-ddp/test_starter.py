@@ -5,14 +5,16 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import torch
-from starters import Starter, import_starter, losses
+from starters import LONG_S, Starter, import_starter, losses
 from torch import Tensor
+from warm_process import cold_starts
 
 from rankzero.learn.data.batches import random_batch
 from rankzero.learn.data.corpus import load_corpus
@@ -116,13 +118,14 @@ def test_sent_bytes_are_printed_before_and_after_the_buckets_are_rebuilt(
 
 
 # ----------------------------------------------------------------------------------------------------- start and resume
+@pytest.mark.real
 def test_torchrun_starts_the_ranks_and_the_files_are_written_once(tmp_path: Path) -> None:
     done = subprocess.run(
         command("--steps", "3", torchrun=2),
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=LONG_S,
         env=environment(),
     )
     assert done.returncode == 0, done.stderr
@@ -190,6 +193,7 @@ def test_a_folder_that_rank_0_cannot_make_stops_all_ranks(tmp_path: Path, capsys
     assert "cannot write to" in fails([*SMALL, "--out", str(tmp_path / "runs")], capsys)
 
 
+@pytest.mark.real
 def test_an_uneven_batch_gets_one_sentence_from_all_ranks_together(tmp_path: Path) -> None:
     done = LAB07.run_as_ranks(2, *SMALL, "--batch-size", "5", cwd=tmp_path)
     assert [process.returncode for process in done] == [2, 2]
@@ -199,21 +203,22 @@ def test_an_uneven_batch_gets_one_sentence_from_all_ranks_together(tmp_path: Pat
 
 
 # ------------------------------------------------------------------------------------------------------- stop and fail
-def running(tmp_path: Path) -> tuple[subprocess.Popen[str], str]:
-    """Returns a run of two ranks that has trained some steps, and its output so far."""
-    process = subprocess.Popen(
-        command("--steps", "1000000"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
+def running(tmp_path: Path, start: AbstractContextManager[None]) -> tuple[subprocess.Popen[str], str]:
+    """Returns a run of two ranks that has trained a step, and its output so far."""
+    with start:
+        process = subprocess.Popen(
+            command("--steps", "1000000"),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
     assert process.stdout is not None
     printed = ""
-    while "step    50/" not in printed:
+    while "step     1/" not in printed:
         line = process.stdout.readline()
-        assert line, f"ended early: {printed}{process.communicate(timeout=60)}"
+        assert line, f"ended early: {printed}{process.communicate(timeout=LONG_S)}"
         printed += line
     return process, printed
 
@@ -223,35 +228,37 @@ def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 
 def ranks_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    """Returns the rank processes: of the children that have computed, the two that were started last."""
-    computing = [child for child in family(process) if child.cpu_times().user > 0]
-    return sorted(computing, key=lambda child: child.create_time())[-2:]
+    """Returns the rank processes: the children of the fork server, which is a child of the starter."""
+    return [child for child in family(process) if child.ppid() != process.pid]
 
 
+@pytest.mark.real
 def test_ctrl_c_stops_all_ranks_after_the_same_step(tmp_path: Path) -> None:
-    process, _ = running(tmp_path)
+    process, _ = running(tmp_path, cold_starts())
     started = family(process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert err == ""
     folder = tmp_path / "runs" / "lab-07-001"
     saved = torch.load(folder / "checkpoint.pt", weights_only=True)["step"]
     assert f"Stopped by Ctrl-C after step {saved}, which is saved. Go on with\n  python " in out
     assert losses(folder)[-1][0] == saved
-    _, alive = psutil.wait_procs(started, timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=LONG_S)
     assert not alive
 
 
+@pytest.mark.real
 def test_a_killed_rank_gets_one_report_and_no_process_stays(tmp_path: Path) -> None:
-    process, _ = running(tmp_path)
+    process, _ = running(tmp_path, nullcontext())
     started = family(process)
-    ranks_of(process)[-1].kill()
-    _, err = process.communicate(timeout=100)
+    _, last = ranks_of(process)
+    last.kill()
+    _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 1
     assert re.search(r"rank \d of 2 at step \d+ was killed by SIGKILL", err), err
     assert "Traceback" not in err
-    _, alive = psutil.wait_procs(started, timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=LONG_S)
     assert not alive
 
 

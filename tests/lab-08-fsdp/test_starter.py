@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 import torch.distributed as dist
-from starters import TINY, Starter, import_starter, losses
+from starters import LONG_S, TINY, Starter, import_starter, losses
+from warm_process import cold_starts
 
 from rankzero.learn.distributed.sharded_checkpoint import newest_step_folder
 from rankzero.learn.distributed.world import run_world
@@ -168,6 +169,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ----------------------------------------------------------------------------------------------------------------- run
+@pytest.mark.real
 def test_ranks_that_are_started_from_outside_have_the_same_losses(tmp_path: Path) -> None:
     here = train(tmp_path, "--steps", "3")
     done = LAB08.run_as_ranks(2, *TINY, "--steps", "3", cwd=tmp_path)
@@ -183,31 +185,33 @@ def test_torchrun_starts_the_ranks(tmp_path: Path) -> None:
     here = train(tmp_path, "--steps", "3")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(LAB08.lab.starter), *TINY]
     done = subprocess.run(
-        [*command, "--steps", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [*command, "--steps", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=LONG_S, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("validation loss") == 1, "only one rank prints"
     assert values(tmp_path / "runs" / "lab-08-002") == values(here)
 
 
+@pytest.mark.real
 def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(LAB08.lab.starter), *TINY, "--steps", "100000", "--eval-every", "100000"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with cold_starts():
+        process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes)
+    with process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("step     1/"):
                 break
         descendants = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, err
     assert err == ""
     stopped = re.search(r"Stopped by Ctrl-C after step (\d+), which is saved\. Go on with", out)
     assert stopped
     assert newest_step_folder(tmp_path / "runs" / "lab-08-001") is not None
-    psutil.wait_procs(descendants, timeout=5)
+    psutil.wait_procs(descendants, timeout=LONG_S)
     assert not [child for child in descendants if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
 
 
