@@ -2,21 +2,24 @@
 
 import re
 from collections import Counter
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup, Tag
+from page_problems import sampled
 from playwright.sync_api import Page, expect
 
-from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.publish.site import page_names
 from rankzero.publish.site.markdown.line_tables import TITLE
 from rankzero.publish.site.source import source_pages
 from rankzero.publish.site.source.docstring_html import prose
 from rankzero.publish.site.source.source_parser import spans, take_apart
 
-PAGES = sorted([*ROOT.glob("labs/lab-*.md"), *ROOT.glob("handbook/*.md")])
+LABS, LAB_02 = all_labs(), find_lab("02")
+PAGES = sorted([*(lab.page for lab in LABS), *ROOT.glob("handbook/*.md")])
 SCRIPTS = sorted(source_pages.annotated())
 STEP = "source/code/lab-02-single-gpu-training/train_single_gpu.py.html"
 
@@ -24,6 +27,7 @@ STEP = "source/code/lab-02-single-gpu-training/train_single_gpu.py.html"
 NOT_LINKED = {"outside the block": "names a place where a line is absent"}
 
 
+@lru_cache(maxsize=8)
 def soup_of(page: Path) -> BeautifulSoup:
     return BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
 
@@ -57,7 +61,7 @@ def test_the_parser_keeps_each_line_of_a_file(file: Path) -> None:
     assert spans(source)[-1][2] == len(source.splitlines())
 
 
-@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sampled(SCRIPTS, {LAB_02.starter}), ids=lambda file: file.name)
 def test_a_page_shows_each_line_of_its_file(file: Path, site: Path) -> None:
     soup = soup_of(site / f"{page_names.source_page(file)}.html")
     ids = Counter(str(tag["id"]) for tag in soup.find_all(id=True))
@@ -99,7 +103,7 @@ def rows_of(lab: Lab, site: Path) -> list[Tag]:
     return list(heading.parent.find("tbody").find_all("tr"))
 
 
-@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
+@pytest.mark.parametrize("lab", sampled(LABS, {LAB_02}), ids=lambda lab: lab.slug)
 def test_every_row_of_a_table_of_lines_links_to_its_line(lab: Lab, site: Path) -> None:
     page = site / f"{page_names.name_of(lab.page)}.html"
     for row in rows_of(lab, site):
@@ -114,7 +118,7 @@ def test_every_row_of_a_table_of_lines_links_to_its_line(lab: Lab, site: Path) -
             assert name[0] in shown, (link.get_text(), shown)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sampled(PAGES, {LAB_02.page}), ids=lambda page: page.stem)
 def test_an_excerpt_names_its_file(page: Path, site: Path) -> None:
     specs = re.findall(r"<!-- excerpt: (\S+)", page.read_text(encoding="utf-8"))
     file_names = [Path(spec.split("#")[0]).name for spec in specs]
@@ -129,7 +133,7 @@ def test_an_excerpt_names_its_file(page: Path, site: Path) -> None:
 def test_the_page_of_a_folder_links_to_its_files(site: Path) -> None:
     folder = site / "source/tests/attacks.html"
     links = soup_of(folder).select(".folder a")
-    assert len(links) > 50
+    assert len(links) >= len(list((ROOT / "tests/attacks").iterdir())) - 1  # without __pycache__
     assert all((folder.parent / str(link["href"])).exists() for link in links)
 
 
@@ -141,7 +145,7 @@ def test_a_link_of_the_table_of_lines_scrolls_to_the_line_and_marks_it(page: Pag
     expect(line).to_contain_text("loss.backward()")
     other = page.locator(".line:not(:target)").first
     color = "element => getComputedStyle(element).backgroundColor"
-    assert line.evaluate(color) != other.evaluate(color)
+    expect(line).not_to_have_css("background-color", other.evaluate(color))
 
 
 def test_comments_stand_beside_their_code_and_above_it_on_a_phone(page: Page, site: Path) -> None:
@@ -159,7 +163,7 @@ def test_comments_stand_beside_their_code_and_above_it_on_a_phone(page: Page, si
     assert comment["y"] + comment["height"] <= code["y"] + 1
 
 
-@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
+@pytest.mark.parametrize("lab", sampled(LABS, {LAB_02}), ids=lambda lab: lab.slug)
 def test_the_table_of_lines_fits_a_phone(lab: Lab, page: Page, site: Path) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / f"{page_names.name_of(lab.page)}.html").as_uri())
@@ -198,7 +202,7 @@ def test_all_line_numbers_together_are_one_stop_of_the_tab_key(page: Page, site:
 
 
 def test_the_page_of_a_starter_links_to_the_next_starter(site: Path) -> None:
-    for before, after in pairwise(all_labs()):
+    for before, after in pairwise(LABS[:3]):
         page = site / f"{page_names.source_page(before.starter)}.html"
         hrefs = {(page.parent / str(link["href"])).resolve() for link in soup_of(page).select(".starters a")}
         assert (site / f"{page_names.source_page(after.starter)}.html").resolve() in hrefs

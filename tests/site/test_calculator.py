@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from ledger_cases import (
     rows_of,
     sizes_of,
 )
-from playwright.sync_api import Browser, Page, expect
+from page_problems import sampled
+from playwright.sync_api import BrowserContext, Page, expect
 from typer.testing import CliRunner
 
 from rankzero.cli.app import app
@@ -101,28 +103,28 @@ def test_random_settings_cover_every_reason_for_a_refusal(words: str) -> None:
     assert any(words in prediction.get("refused", "") for prediction in cases_and_predictions()[1])
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ('Kept("loss: targets", "1", 1, 8,', 'Kept("loss: targets", "1", 1, 4,'),  # a size
-        ('matrix("attention", 3 * C, C, 0)', 'matrix("attention", 2 * C, C, 0)'),
-        ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # the words of a formula, without the size
-        ("copied, formula, (FORWARD, BEGIN)", "copied, formula, (FORWARD,)"),  # a phase
-        ("summed * recipe.accumulator", "numbers * recipe.accumulator"),
-        ("3 * C if sizes.casts else C, sizes.compute", "C, sizes.compute"),
-        ("numbers = sum(held(weight, layout, 1)", "numbers = sum(held(weight, layout, 2)"),  # a ZeRO stage
-        ("if layout.zero < 2 and weight.split", "if layout.zero < 3 and weight.split"),
-        ("min(2, blocks)", "2"),  # matters to models of one block
-        ("in_loss >= sum(", "in_loss < sum("),
-        ("loss // 2", "loss"),
-        ("layout.zero == 0 and not recipe.accumulator", "layout.zero == 0"),
-        ("numbers + 4 * -(-numbers // EIGHT_BIT_BLOCK)", "numbers + 4 * (numbers // EIGHT_BIT_BLOCK)"),
-        ("phase = max(totals, key=lambda name: totals[name])", "phase = PHASES[1]"),
-        ("while high - low > 1", "while high - low > 2"),
-        ("use a divisor of both.", "use a divisor."),  # a sentence
-        ("        self._check_tensor(config)\n", ""),  # a check
-    ],
-)
+MISTAKES = [
+    ('Kept("loss: targets", "1", 1, 8,', 'Kept("loss: targets", "1", 1, 4,'),  # a size
+    ('matrix("attention", 3 * C, C, 0)', 'matrix("attention", 2 * C, C, 0)'),
+    ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # the words of a formula, without the size
+    ("copied, formula, (FORWARD, BEGIN)", "copied, formula, (FORWARD,)"),  # a phase
+    ("summed * recipe.accumulator", "numbers * recipe.accumulator"),
+    ("3 * C if sizes.casts else C, sizes.compute", "C, sizes.compute"),
+    ("numbers = sum(held(weight, layout, 1)", "numbers = sum(held(weight, layout, 2)"),  # a ZeRO stage
+    ("if layout.zero < 2 and weight.split", "if layout.zero < 3 and weight.split"),
+    ("min(2, blocks)", "2"),  # matters to models of one block
+    ("in_loss >= sum(", "in_loss < sum("),
+    ("loss // 2", "loss"),
+    ("layout.zero == 0 and not recipe.accumulator", "layout.zero == 0"),
+    ("numbers + 4 * -(-numbers // EIGHT_BIT_BLOCK)", "numbers + 4 * (numbers // EIGHT_BIT_BLOCK)"),
+    ("phase = max(totals, key=lambda name: totals[name])", "phase = PHASES[1]"),
+    ("while high - low > 1", "while high - low > 2"),
+    ("use a divisor of both.", "use a divisor."),  # a sentence
+    ("        self._check_tensor(config)\n", ""),  # a check
+]
+
+
+@pytest.mark.parametrize(("right", "wrong"), sampled(MISTAKES, MISTAKES[:2]))
 def test_a_mistake_in_a_formula_changes_a_prediction(calc: Page, right: str, wrong: str) -> None:
     modules = sources()
     assert sum(text.count(right) for text in modules.values()) == 1
@@ -453,18 +455,19 @@ def test_a_wide_window_has_two_columns_and_a_phone_keeps_the_verdict_in_sight(ca
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("hash", LOOKS[:2])
-def test_axe_finds_no_violation(browser: Browser, site: Path, theme: Any, hash: str) -> None:
-    page = browser.new_page(color_scheme=theme)
+def test_axe_finds_no_violation(new_context: Callable[..., BrowserContext], site: Path, theme: Any, hash: str) -> None:
+    page = new_context(color_scheme=theme).new_page()
     page.goto(f"{(site / 'calculator.html').as_uri()}{hash}")
     page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
     violations = page.evaluate("axe.run('.calculator')")["violations"]
-    page.close()
     assert not [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colors_of_kinds_contrast_with_the_page(browser: Browser, site: Path, theme: Any) -> None:
-    page = browser.new_page(color_scheme=theme)
+def test_colors_of_kinds_contrast_with_the_page(
+    new_context: Callable[..., BrowserContext], site: Path, theme: Any
+) -> None:
+    page = new_context(color_scheme=theme).new_page()
     page.goto((site / "calculator.html").as_uri())
     colors = page.evaluate(
         """() => [document.body, ...document.querySelectorAll(".moments .swatch")].map((element) => {
@@ -475,7 +478,6 @@ def test_colors_of_kinds_contrast_with_the_page(browser: Browser, site: Path, th
     patterns = page.locator(".moments .swatch").evaluate_all(
         "elements => elements.map((element) => getComputedStyle(element).backgroundImage)"
     )
-    page.close()
     paper, *kinds = (_luminance(color) for color in colors)
     assert len(kinds) == len(set(patterns)) == len(TRAINING)
     assert all((max(kind, paper) + 0.05) / (min(kind, paper) + 0.05) >= 3 for kind in kinds)
@@ -495,9 +497,10 @@ def test_bars_are_animated_unless_the_reader_prefers_reduced_motion(calc: Page) 
     assert segment.evaluate(duration) == "0.35s"
 
 
-def test_without_scripts_the_page_names_the_command_with_the_same_numbers(browser: Browser, site: Path) -> None:
-    page = browser.new_page(java_script_enabled=False)
+def test_without_scripts_the_page_names_the_command_with_the_same_numbers(
+    new_context: Callable[..., BrowserContext], site: Path
+) -> None:
+    page = new_context(java_script_enabled=False).new_page()
     page.goto((site / "calculator.html").as_uri())
     expect(page.get_by_text("rankzero plan gpt2 prints the same")).to_be_visible()
     expect(page.locator("form.setting")).to_be_hidden()
-    page.close()

@@ -3,12 +3,13 @@
 import io
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bs4 import BeautifulSoup, Tag
-from playwright.sync_api import Browser, Locator, Page, expect
+from bs4 import BeautifulSoup
+from page_problems import sampled
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 from sphinx.application import Sphinx
 
 from rankzero.claims.claim import text_of
@@ -24,6 +25,7 @@ from rankzero.publish.sync import pages
 CLAIMS = all_claims()
 SOURCES = [page for page in pages() if page != TABLE and "claims.md#" in page.read_text(encoding="utf-8")]
 CHAPTER = "handbook/memory.html"
+SAMPLE = {ROOT / "README.md", ROOT / "handbook/memory.md"}
 
 
 def soup_of(site: Path, source: Path) -> BeautifulSoup:
@@ -40,7 +42,7 @@ def squeezed(text: str) -> str:
 # ---- content of the pages
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=[page.stem for page in SOURCES])
+@pytest.mark.parametrize("source", sampled(SOURCES, SAMPLE), ids=[str(name_of(page)) for page in SOURCES])
 def test_every_link_to_a_claim_is_a_badge_with_a_note(site: Path, source: Path) -> None:
     text = re.sub(r"`[^`\n]*`", "", source.read_text(encoding="utf-8"))  # links in code are examples
     slugs = re.findall(r"\]\([^)\s]*claims\.md#([\w-]+)\)", text)
@@ -52,16 +54,10 @@ def test_every_link_to_a_claim_is_a_badge_with_a_note(site: Path, source: Path) 
     assert {note["data-claim"] for note in page.select("template[data-claim]")} == set(slugs)
 
 
-def notes(site: Path) -> Iterator[tuple[str, Tag]]:
-    for source in SOURCES:
-        for note in soup_of(site, source).select("template[data-claim]"):
-            yield str(note["data-claim"]), note
-
-
-def test_a_note_shows_claim_and_measurement(site: Path) -> None:
-    noted = set()
-    for slug, note in notes(site):
-        noted.add(slug)
+@pytest.mark.parametrize("source", sampled(SOURCES, SAMPLE), ids=[str(name_of(page)) for page in SOURCES])
+def test_a_note_shows_claim_and_measurement(site: Path, source: Path) -> None:
+    for note in soup_of(site, source).select("template[data-claim]"):
+        slug = str(note["data-claim"])
         claim, measurement = CLAIMS[slug], measurements().get(slug)
         text = squeezed(note.get_text())
         parts = [claim.how.split("\n\n")[0].replace("`", ""), claim.unit, f"rankzero claims {slug}", verdict(slug)]
@@ -72,7 +68,6 @@ def test_a_note_shows_claim_and_measurement(site: Path) -> None:
             parts += ["The measurement needs " + ", ".join(claim.needs), "not measured"]
         missing = [part for part in parts if squeezed(part) not in text]
         assert not missing, slug
-    assert noted == CLAIMS.keys()
 
 
 def test_a_statement_has_superscripts_and_code_as_in_the_pages() -> None:
@@ -248,7 +243,8 @@ def test_every_note_fits_the_window(chapter: Page, size: tuple[int, int]) -> Non
     width, height = size
     chapter.set_viewport_size({"width": width, "height": height})
     chapter.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-    for place in range(0, chapter.locator("a.claim").count(), 3):
+    count = chapter.locator("a.claim").count()
+    for place in range(0, count, -(-count // 8)):
         badge_of(chapter, place).evaluate("badge => badge.click()")
         box = note_of(chapter).bounding_box()
         assert box is not None
@@ -257,8 +253,8 @@ def test_every_note_fits_the_window(chapter: Page, size: tuple[int, int]) -> Non
         chapter.keyboard.press("Escape")
 
 
-def test_a_tap_opens_a_sheet_on_a_phone(site: Path, browser: Browser) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+def test_a_tap_opens_a_sheet_on_a_phone(site: Path, new_context: Callable[..., BrowserContext]) -> None:
+    context = new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto((site / CHAPTER).as_uri())
     badge, note = badge_of(page, 2), note_of(page)
@@ -276,18 +272,16 @@ def test_a_tap_opens_a_sheet_on_a_phone(site: Path, browser: Browser) -> None:
     expect(note).to_be_visible()
     badge.tap()
     expect(note).to_be_hidden()
-    context.close()
 
 
-def test_without_scripts_a_badge_links_to_its_row(site: Path, browser: Browser) -> None:
-    context = browser.new_context(java_script_enabled=False)
+def test_without_scripts_a_badge_links_to_its_row(site: Path, new_context: Callable[..., BrowserContext]) -> None:
+    context = new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / CHAPTER).as_uri())
     slug = page.locator("a.claim").first.get_attribute("data-claim")
     page.locator("a.claim").first.click()
     expect(page).to_have_url(f"{(site / 'handbook/claims.html').as_uri()}#{slug}")
     expect(page.locator(f"#{slug}")).to_be_visible()
-    context.close()
 
 
 # ---- the table
@@ -305,7 +299,7 @@ def test_a_link_to_a_row_scrolls_to_it_and_marks_it(site: Path, page: Page) -> N
     expect(row).to_be_in_viewport(ratio=1)
     other = page.locator(".claim-row").first
     color = "row => getComputedStyle(row).backgroundColor"
-    assert row.evaluate(color) != other.evaluate(color)
+    expect(row).not_to_have_css("background-color", other.evaluate(color))
     filter_bar = page.locator(".claims-filter").bounding_box()
     box = row.bounding_box()
     assert filter_bar is not None

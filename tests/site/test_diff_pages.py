@@ -6,7 +6,7 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Page, expect
 
-from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.publish.site import page_names
 from rankzero.publish.site.source import diff_lines, diff_pages
 from rankzero.publish.site.source.diff_lines import Line
@@ -94,7 +94,7 @@ def test_a_diff_without_a_changed_training_step_opens_at_its_first_change_below_
 
 
 def test_a_comparison_unfolds_unchanged_lines_and_links_to_changed_ones(page: Page, site: Path) -> None:
-    page.goto((site / f"{page_names.source_page(all_labs()[3].starter)}.html").as_uri())
+    page.goto((site / f"{page_names.source_page(find_lab('03').starter)}.html").as_uri())
     page.get_by_role("link", name="Changes since Lab 02").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("From Lab 02 to Lab 03")
     step = page.locator("#train_step")

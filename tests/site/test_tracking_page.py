@@ -63,6 +63,7 @@ def address(tracked: Path) -> Iterator[str]:
         server.wait(timeout=30)
 
 
+@pytest.mark.prove
 def test_a_tracked_run_is_on_mlflows_page(browser: Browser, tracked: Path, address: str) -> None:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(240_000)
