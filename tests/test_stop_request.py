@@ -13,6 +13,7 @@ import psutil
 import pytest
 from agents import TORCHRUN
 from starters import TINY, Starter, losses
+from warm_process import cold_starts
 
 from rankzero.learn.runs.stop_request import StopRequest, Terminated, finish_step_on_interrupt, signals_raise
 
@@ -73,6 +74,7 @@ def test_outside_the_loop_sigterm_raises_as_ctrl_c_does() -> None:
 
 # ------------------------------------------------------------------------------------------------------- real starters
 STARTERS = {number: Starter(number) for number in ("02", "03", "04", "05", "07", "08")}
+LIMIT_S = 300.0  # a quiet machine takes at most 20 s
 LONG = ("--steps", "1000000", "--eval-every", "1000000")
 
 
@@ -80,12 +82,13 @@ def start(number: str, cwd: Path, *launcher: str) -> "subprocess.Popen[str]":
     """Starts a long run of a lab's starter, and returns when its first step is done."""
     command = [sys.executable, *launcher, str(STARTERS[number].lab.starter), *TINY, *LONG]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    with cold_starts():
+        process = subprocess.Popen(
+            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
     assert process.stdout
     while not (line := process.stdout.readline()).startswith("step     1/"):
-        assert line, process.communicate(timeout=60)
+        assert line, process.communicate(timeout=LIMIT_S)
     return process
 
 
@@ -103,13 +106,15 @@ def check_the_stop_and_the_resume(number: str, cwd: Path, out: str, signal_name:
     assert stopped + resumed == whole
 
 
+@pytest.mark.real
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "number", ["02", *(pytest.param(number, marks=pytest.mark.prove) for number in ("03", "04", "05"))]
 )
 def test_sigterm_finishes_the_step_saves_and_a_resumed_run_has_the_same_losses(number: str, tmp_path: Path) -> None:
     process = start(number, tmp_path)
     process.terminate()
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, err) == (143, "")
     check_the_stop_and_the_resume(number, tmp_path, out, "SIGTERM")
 
@@ -120,6 +125,10 @@ def ranks_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
     return sorted(computing, key=lambda child: child.create_time())[-2:]
 
 
+@pytest.mark.real
+@pytest.mark.timeout(900)
+@pytest.mark.real
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("number", "target"),
     [
@@ -139,28 +148,31 @@ def test_sigterm_stops_both_ranks_after_the_same_step(number: str, target: str, 
         process.terminate()
         for child in family if target == "every process" else []:  # as Slurm does
             child.terminate()
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, err) == (143, "")
     check_the_stop_and_the_resume(number, tmp_path, out, "SIGTERM")
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
     assert not alive
 
 
 def test_sigterm_before_the_first_step_ends_parent_and_ranks(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(STARTERS["07"].lab.starter), *TINY, *LONG]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with cold_starts():
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline().startswith("device"), "the ranks are up, and train has begun"
     family = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 143
     assert "Stopped by SIGTERM" in out + err
     assert "Traceback" not in err
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
     assert not alive
 
 
+@pytest.mark.real
+@pytest.mark.timeout(900)
 @pytest.mark.prove
 @pytest.mark.parametrize("target", ["the agent", "one rank"])
 @pytest.mark.parametrize("number", ["07", "08"])
@@ -168,8 +180,8 @@ def test_sigterm_to_torchrun_or_to_one_of_its_ranks_saves_on_all(number: str, ta
     process = start(number, tmp_path, *TORCHRUN[1:], "--nproc-per-node=2")
     family = psutil.Process(process.pid).children(recursive=True)
     (process if target == "the agent" else ranks_of(process)[1]).terminate()
-    out, _ = process.communicate(timeout=100)
+    out, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1, "torchrun's own exit code"
     check_the_stop_and_the_resume(number, tmp_path, out, "SIGTERM")
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
     assert not alive
