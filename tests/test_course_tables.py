@@ -36,7 +36,6 @@ def test_a_course_has_its_labs_once_and_their_minutes(weeks: int) -> None:
     table = course_tables.fill(page, BLOCK.format(weeks), ROOT)
     chosen = COURSES[weeks]
     labs = [lab for lab in all_labs() if chosen is None or lab.number in chosen]
-    assert len(labs) == len(chosen or labs)
     for lab in labs:
         assert table.count(f"[{lab.number} {lab.title}](../labs/{lab.slug}.md)") == 1
     assert f"| all | {len(labs)} labs | | {sum(lab.minutes for lab in labs)} in all |" in table
