@@ -1,9 +1,8 @@
 """Corpora: the embedded text, text files and TinyShakespeare, and the errors of unusable files and failed downloads."""
 
 import hashlib
-import http.server
-import threading
-from collections.abc import Iterator
+import io
+import urllib.error
 from pathlib import Path
 
 import pytest
@@ -70,28 +69,18 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Serves TEXT in TinyShakespeare's place; yields the list of requests."""
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Answers with TEXT in TinyShakespeare's place; returns the list of requests."""
     requests: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            requests.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(TEXT.encode())
+    def answer(url: str, timeout: float) -> io.BytesIO:
+        requests.append(url)
+        return io.BytesIO(TEXT.encode())
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=httpd.serve_forever, daemon=True).start()
     monkeypatch.setenv("RANKZERO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_URL", f"http://127.0.0.1:{httpd.server_port}/input.txt")
+    monkeypatch.setattr("urllib.request.urlopen", answer)
     monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_SHA256", hashlib.sha256(TEXT.encode()).hexdigest())
-    yield requests
-    httpd.shutdown()
-    httpd.server_close()
+    return requests
 
 
 def test_the_corpus_is_downloaded_once(server: list[str]) -> None:
@@ -116,7 +105,10 @@ def test_a_wrong_download_is_refused_and_not_kept(server: list[str], monkeypatch
 
 
 def test_the_error_of_a_failed_download_names_other_corpora(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_URL", "http://127.0.0.1:9/input.txt")
+    def fail(url: str, timeout: float) -> None:
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr("urllib.request.urlopen", fail)
     with pytest.raises(
         UserError, match=r"could not download TinyShakespeare .*name that file .*, or use the text 'embedded'"
     ):

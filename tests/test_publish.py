@@ -209,6 +209,7 @@ def test_the_learner_gets_no_answers(tmp_path: Path) -> None:
     assert "tags" not in text
 
 
+@pytest.mark.real
 def test_execution_and_staleness(tmp_path: Path) -> None:
     path, made = source(tmp_path), tmp_path / "notebook.ipynb"
     notebook = notebooks.with_answers(path)
@@ -223,6 +224,7 @@ def test_execution_and_staleness(tmp_path: Path) -> None:
     assert notebooks.is_stale(made, notebook, executed=False), "a learner's notebook has no outputs"
 
 
+@pytest.mark.real
 def test_a_cell_that_fails_names_its_source(tmp_path: Path) -> None:
     path = source(tmp_path, "# %%\n1 / 0\n")
     with pytest.raises(UserError, match=r"notebook.py: a cell fails with ZeroDivisionError: division by zero"):
