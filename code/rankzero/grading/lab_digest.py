@@ -41,7 +41,7 @@ def lab_digest(lab: Lab) -> str:
 @functools.cache
 def commit() -> str:
     """Returns the repository's commit, with `-dirty` if tracked files differ from it; '' outside a git checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "-c", "safe.directory=*", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):

@@ -39,7 +39,8 @@ def git_commit(folder: Path = Path(__file__).parent) -> dict[str, object]:
     """Returns `commit`, and whether tracked files differ from it (`dirty`); both None outside a git checkout."""
 
     def git(*arguments: str) -> str:
-        result = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
+        command = ["git", "-c", "safe.directory=*", *arguments]  # also where another user owns it
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=10)
         return result.stdout.strip()
 
     try:

@@ -8,6 +8,7 @@ import tempfile
 from contextlib import suppress
 
 LONGEST = 60  # bytes of the folder for temporary files; multiprocessing appends about 32
+PREFIX = "rankzero-sockets-"
 SHORT = ("/tmp", "/var/tmp", "/dev/shm")
 
 
@@ -21,7 +22,7 @@ def shorten_socket_paths() -> None:
         return
     for place in SHORT:
         with suppress(OSError):
-            folder = tempfile.mkdtemp(prefix="rankzero-", dir=place)  # mode 700
+            folder = tempfile.mkdtemp(prefix=PREFIX, dir=place)  # mode 700
             multiprocessing.util.Finalize(None, shutil.rmtree, args=(folder, True), exitpriority=-100)
             settings["tempdir"] = folder
             return
