@@ -158,7 +158,13 @@ def test_sigterm_reaches_the_run_that_trains(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("moment", ["starter: ", "step     1/"], ids=["while libraries load", "in training"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("starter: ", marks=pytest.mark.prove, id="while libraries load"),  # as in test_first_moment.py
+        pytest.param("step     1/", id="in training"),
+    ],
+)
 def test_ctrl_c_ends_both_programs_with_one_sentence(moment: str, tmp_path: Path) -> None:
     file = find_lab("02").reference
     options = ["--mine", "--anyway", "--file", str(file), *SHAPE, "--steps", "100000", "--out", str(tmp_path)]

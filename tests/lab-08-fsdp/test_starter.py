@@ -192,6 +192,7 @@ def test_torchrun_starts_the_ranks(tmp_path: Path) -> None:
     assert values(tmp_path / "runs" / "lab-08-002") == values(here)
 
 
+@pytest.mark.prove  # test_stop_request.py stops this starter, and Lab 07 tests Ctrl-C with ranks
 @pytest.mark.real
 def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(LAB08.lab.starter), *TINY, "--steps", "100000", "--eval-every", "100000"]
