@@ -7,12 +7,14 @@ back until the handler is there, by the interpreter's own `_signal`: an import o
 import _signal  # type: ignore[import-not-found, unused-ignore]
 
 _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGINT])
+import atexit  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 
 from rankzero.learn.runs.quiet_start import stop  # noqa: E402
 
 _signal.signal(_signal.SIGINT, stop)  # also before and after a command: see rankzero.cli.terminal
+atexit.register(_signal.signal, _signal.SIGINT, _signal.SIG_IGN)  # at the very end Python would take `stop` away
 _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
 
 

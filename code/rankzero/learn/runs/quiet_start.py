@@ -38,9 +38,11 @@ def stop_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    import atexit
     import signal
 
     signal.signal(signal.SIGINT, stop)
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # at the very end Python would take `stop` away
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])  # a parent may have blocked them
     stop_with_parent()
     del sys.argv[0]
