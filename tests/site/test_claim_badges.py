@@ -13,7 +13,8 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from sphinx.application import Sphinx
 
 from rankzero.claims.claim import text_of
-from rankzero.claims.registry import TABLE, all_claims
+from rankzero.claims.registry import TABLE
+from rankzero.claims.table import listed_claims
 from rankzero.curriculum import ROOT
 from rankzero.publish.site import npm_packages
 from rankzero.publish.site.markdown.claim_badges import typeset
@@ -22,7 +23,7 @@ from rankzero.publish.site.page_names import name_of
 from rankzero.publish.site.views.claims_page import measurements, verdict
 from rankzero.publish.sync import pages
 
-CLAIMS = all_claims()
+CLAIMS = listed_claims()
 SOURCES = [page for page in pages() if page != TABLE and "claims.md#" in page.read_text(encoding="utf-8")]
 CHAPTER = "handbook/memory.html"
 SAMPLE = {ROOT / "README.md", ROOT / "handbook/memory.md"}

@@ -21,7 +21,6 @@ QUIZZES = [chapter for chapter in chapters() if "\n## Quiz\n" in chapter.read_te
 QUOTING = next(page for page in QUIZZES if re.search(r"^\*\*1\.\*\* .*`", page.read_text("utf-8"), re.MULTILINE))
 FOLDED = [page for page in [*chapters(), *LABS] if "<details>" in page.read_text(encoding="utf-8")]
 CHAPTER, LAB = "handbook/training-loop.html", f"{name_of(find_lab('01').page)}.html"
-CARDS = len(re.findall(r"^\*\*\d+\.\*\* ", (ROOT / "handbook/training-loop.md").read_text("utf-8"), re.MULTILINE))
 SAMPLE = {ROOT / "handbook/training-loop.md", find_lab("01").page}
 
 
@@ -45,6 +44,9 @@ def letters(html: BeautifulSoup) -> str:
 def section(source: Path, heading: str) -> str:
     text = source.read_text(encoding="utf-8")
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+CARDS = len(re.findall(r"^\*\*\d+\.\*\* ", section(ROOT / "handbook/training-loop.md", "Quiz"), re.MULTILINE))
 
 
 # ---- content of the pages

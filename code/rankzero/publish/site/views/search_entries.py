@@ -11,7 +11,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.environment import BuildEnvironment
 
-from rankzero.claims.registry import all_claims
+from rankzero.claims.table import listed_claims
 from rankzero.curriculum import ROOT
 from rankzero.publish.site import page_names
 
@@ -122,5 +122,5 @@ def all_of(env: BuildEnvironment) -> Iterator[Entry]:
         if kind_of(page) and page != CLAIMS:
             yield from of_page(page, env.get_doctree(page))
     yield next(of_page(CLAIMS, env.get_doctree(CLAIMS)))
-    for slug, claim in all_claims().items():
+    for slug, claim in listed_claims().items():
         yield Entry(CLAIMS, "Claims", slug, slug, claim.statement)
