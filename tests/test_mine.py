@@ -140,6 +140,7 @@ def test_the_run_is_refused_until_the_exercises_pass(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.prove  # test_cli.py stops one run so, and the next test stops a comparison of two
 @pytest.mark.real
 def test_sigterm_reaches_the_run_that_trains(tmp_path: Path) -> None:
     file = find_lab("02").reference

@@ -81,6 +81,7 @@ def wrong_endpoint(cluster: Cluster, address: str, port: int, *conf: str) -> Non
     assert cluster.reports() == []
 
 
+@pytest.mark.prove
 @pytest.mark.real
 def test_a_wrong_port_is_named(cluster: Cluster) -> None:
     wrong_endpoint(cluster, "localhost", cluster.port, "is_host=0")

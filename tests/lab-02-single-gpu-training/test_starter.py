@@ -268,6 +268,7 @@ def interrupt(arguments: list[str], cwd: Path, times: int) -> tuple[int, str, st
     return process.returncode, printed + out, err
 
 
+@pytest.mark.prove  # test_first_moment.py stops this starter by Ctrl-C, and test_stop_request.py resumes it
 @pytest.mark.real
 def test_ctrl_c_finishes_the_step_saves_it_and_prints_the_command_to_resume(tmp_path: Path) -> None:
     code, out, err = interrupt([*TINY, "--steps", "1000000"], tmp_path, times=1)
