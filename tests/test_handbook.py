@@ -4,12 +4,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draft_labs import is_left_out
 from pytest_examples import CodeExample, EvalExample, find_examples
 
 from rankzero.curriculum import ROOT
 
 LONGEST_LINE = 88  # letters that fit into the column of a page
-PAGES = sorted([*(ROOT / "handbook").glob("*.md"), *(ROOT / "labs").glob("*.md")])
+FILES = sorted([*(ROOT / "handbook").glob("*.md"), *(ROOT / "labs").glob("*.md")])
+PAGES = [file for file in FILES if not is_left_out(file)]
+# Blocks of these pages start ranks, compile, or train for long.
+MARKS = {
+    "distributed-data-parallel.md": pytest.mark.real,
+    "several-nodes.md": pytest.mark.real,
+    "compile-and-export.md": pytest.mark.prove,
+    "regularization.md": pytest.mark.prove,
+}
 
 
 def blocks(page: Path) -> list[CodeExample]:
@@ -22,7 +31,7 @@ def blocks(page: Path) -> list[CodeExample]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=MARKS.get(page.name, ())) for page in PAGES])
 def test_code_prints_the_output_on_the_page(page: Path, eval_example: EvalExample) -> None:
     # `#> text` below a print is its output. `pytest tests/test_handbook.py --update-examples` writes it again.
     eval_example.set_config(line_length=100)
