@@ -127,7 +127,6 @@ def ranks_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("number", "target"),
     [
