@@ -16,8 +16,8 @@ from warm_process import cold_starts
 
 from rankzero.curriculum import find_lab
 from rankzero.grading.lab_digest import commit
+from rankzero.learn.distributed.socket_folder import shorten_socket_paths
 from rankzero.learn.machine.fingerprint import git_commit
-from rankzero.learn.machine.socket_folder import shorten_socket_paths
 
 ENVIRONMENTS = {
     "colors": {"FORCE_COLOR": "1"},

@@ -12,8 +12,8 @@ import torch
 from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import Claim, Value
 from rankzero.claims.registry import find_claim
+from rankzero.learn.distributed.quiet_children import children_ignore_ctrl_c
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
-from rankzero.learn.runs.stop_request import children_ignore_ctrl_c
 
 
 @dataclass(frozen=True)

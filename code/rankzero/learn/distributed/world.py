@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from rankzero.errors import UserError
+from rankzero.learn.distributed.quiet_children import children_ignore_ctrl_c
 from rankzero.learn.distributed.rank_failures import (
     LOST,
     MISSED,
@@ -37,8 +38,7 @@ from rankzero.learn.distributed.rank_failures import (
     summary_of,
 )
 from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, STOP_SIGNALS, WHERE_SIGNAL, run_rank
-from rankzero.learn.machine.socket_folder import shorten_socket_paths
-from rankzero.learn.runs.stop_request import children_ignore_ctrl_c
+from rankzero.learn.distributed.socket_folder import shorten_socket_paths
 
 MOST_RANKS = 64
 KILLED_BY = "was killed by "

@@ -3,16 +3,14 @@
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from types import FrameType
 from typing import TypeVar
 
-from rankzero.learn.machine.socket_folder import shorten_socket_paths
+from rankzero.learn.distributed.socket_folder import shorten_socket_paths
 
 T = TypeVar("T")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -87,26 +85,6 @@ def signals_raise() -> Iterator[None]:
         signal.signal(signal.SIGINT, before_ctrl_c)
         if signal.getsignal(signal.SIGTERM) is handle:  # a loop that has just stopped leaves its own
             signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def children_ignore_ctrl_c() -> Iterator[None]:
-    """Makes Python programs that are started in the context ignore Ctrl-C from their first moment, import included.
-
-    This process gets a Ctrl-C after the context. The programs start with SIGINT blocked, too. Does nothing in a thread,
-    which can set no handler.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    resource_tracker.ensure_running()  # which would end the blocking
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def start_workers(loader: Iterable[T]) -> Iterator[T]:
