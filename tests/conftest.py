@@ -52,8 +52,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Returns one more than the usable cores, at most four: a test that waits for its processes leaves a core idle."""
-    return min(usable_cores() + 1, 4)
+    """Returns two more than the usable cores, at most four: tests that wait for their processes leave cores idle."""
+    return min(usable_cores() + 2, 4)
 
 
 @pytest.fixture(scope="session")

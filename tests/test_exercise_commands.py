@@ -169,6 +169,7 @@ def test_a_later_mistake_costs_no_progress(tmp_path: Path) -> None:
     assert "0 points when it was last checked" in output
 
 
+@pytest.mark.prove
 def test_hint_without_a_name_is_for_the_first_unsolved_exercise(tmp_path: Path) -> None:
     run("start", "02", "--folder", str(tmp_path))
     assert "train_step, hint 1 of 3" in run("hint", "02")[1]

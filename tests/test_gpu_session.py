@@ -67,6 +67,7 @@ def write(folder: Path, values: Any) -> Path:
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals
+@pytest.mark.prove
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_without_a_gpu_one_sentence_names_the_rehearsal_and_nothing_is_written(tmp_path: Path) -> None:
     done = gpu("--out", str(tmp_path / "out"))
@@ -91,6 +92,7 @@ def test_bad_options_get_one_sentence(arguments: list[str], sentence: str, tmp_p
     assert not (tmp_path / "gpu.json").exists()
 
 
+@pytest.mark.prove
 def test_the_results_of_an_earlier_session_are_not_overwritten(tmp_path: Path) -> None:
     file = write(tmp_path, "precious")
     done = gpu("--rehearse", "--out", str(tmp_path))
@@ -99,6 +101,7 @@ def test_the_results_of_an_earlier_session_are_not_overwritten(tmp_path: Path) -
     assert file.read_text() == "precious"
 
 
+@pytest.mark.prove
 def test_help_names_every_part() -> None:
     text = gpu("--help").stdout
     for part in ("doctor", "claims", "labs", "tests", "ladder", "measurements", "--minutes", "--rehearse", "--only"):

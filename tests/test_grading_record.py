@@ -214,6 +214,7 @@ def test_one_check_is_graded_again_for_all_and_another_check_for_nobody(graded: 
     assert "No probe, judge or reference has changed" in run("grade", "--out", graded, "--changed")[1]
 
 
+@pytest.mark.prove
 def test_one_student_is_graded_alone(graded: Path) -> None:
     subs = graded.with_name("subs")
     hand_in(subs / "student-001", LAB.reference.read_bytes())
@@ -274,6 +275,7 @@ def test_copies_and_a_later_roster_change_no_lateness_and_retime_does(graded: Pa
     assert reasons.pop().endswith("another time of hand-in")
 
 
+@pytest.mark.prove
 def test_a_copy_without_times_changes_no_choice_of_a_file_and_a_new_file_does(graded: Path) -> None:
     subs = graded.with_name("subs")
     older, newer = subs / "student-002" / "exercises.py", subs / "student-002" / "exercises (1).py"

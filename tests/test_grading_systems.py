@@ -410,6 +410,7 @@ def test_failed_grading_leaves_no_result_for_classroom_50(tmp_path: Path) -> Non
 GUIDE = ROOT / "handbook" / "for-instructors.md"
 
 
+@pytest.mark.prove
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a command packs git's last commit")
 def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)

@@ -250,6 +250,7 @@ def random_plan(draw: random.Random) -> Plan:
                 return make(config, layout, recipe, batch_size=draw.choice([1, 3]))
 
 
+@pytest.mark.prove
 def test_a_plan_of_four_kinds_of_parallelism_agrees_with_counts() -> None:
     layout = Layout(
         data=8, zero=3, shard=4, tensor=2, sequence_parallel=True, checkpointing="block", pipeline=2,

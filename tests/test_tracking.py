@@ -53,6 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("tracked"))
 
 
+@pytest.mark.prove
 def test_a_tracked_run_has_parameters_the_logs_metrics_and_files(
     store: Store, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,7 +72,7 @@ MAY_STAY_OPEN = frozenset(["p", "li", "dt", "dd", "tr", "td", "th", "thead", "tb
 
 @dataclass
 class File:
-    """What the tests ask about the file of a page."""
+    """The ids, links and wrong tags of a page's file."""
 
     ids: Counter[str] = field(default_factory=Counter)
     targets: set[str] = field(default_factory=set)
