@@ -6,6 +6,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 # Colors, widths, the time zone, and a git command around the tests, such as a hook's, which names its own repository.
@@ -24,6 +25,7 @@ SET = {
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
 LONGEST = 60  # characters of the folder for temporary files: a socket's path in it has at most 107
 
 
@@ -33,7 +35,15 @@ def clean() -> None:
         if name in REMOVED or name.startswith(REMOVED_BEGINNINGS):
             del os.environ[name]
     os.environ.update(SET)
+    heed_signals()
     if len(os.fsencode(tempfile.gettempdir())) > LONGEST:
         folder = tempfile.mkdtemp(prefix="rankzero-tests-", dir="/tmp")  # private: mode 700
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ["TMPDIR"] = tempfile.tempdir = folder
+
+
+def heed_signals() -> None:
+    """Makes this process and those that it starts heed Ctrl-C again: a shell's background command ignores it."""
+    for number, handler in DEFAULTS.items():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)

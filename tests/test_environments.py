@@ -3,12 +3,14 @@
 import multiprocessing
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
+import clean_environment
 import pytest
 from interrupts import LIMIT_S
 from starters import TINY
@@ -95,3 +97,15 @@ def test_a_checkout_of_another_user_has_its_commit(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own way to act as if
     commit.cache_clear()
     assert (git_commit(), commit()) == own
+
+
+def test_processes_that_a_test_starts_heed_ctrl_c_although_a_background_command_ignores_it() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        clean_environment.heed_signals()
+        with cold_starts():
+            shown = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+            done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.stdout == "True\n"
