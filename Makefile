@@ -9,6 +9,7 @@ ARGS ?=
 # A stamp is written last, when its installation is complete.
 READY := .venv/ready
 TEST_READY := .venv/ready-test
+PROVE_READY := .venv/ready-prove
 NOTEBOOK_READY := .venv/ready-notebook
 SYNC_READY := .venv/ready-sync
 SITE_READY := .venv/site/ready
@@ -37,7 +38,7 @@ test: lint ## check style, types, imports, labs, library (minutes)
 	[ $$parallel = 0 ] && [ $$serial = 5 ] && exit 0; [ $$parallel = 5 ] && exit $$serial; \
 	[ $$parallel = 0 ] && exit $$serial; exit $$parallel
 
-prove: $(TEST_READY) $(SITE_READY) ## prove the checks: 20 seeds, attacks, claims (an hour)
+prove: $(PROVE_READY) $(SITE_READY) ## prove the checks: 20 seeds, attacks, claims (an hour)
 	@export OMP_NUM_THREADS=1 RANKZERO_SEEDS=20; \
 	$(BIN)/pytest -n auto -m "not real" tests notebooks solutions $(ARGS); parallel=$$?; \
 	$(BIN)/pytest $(REAL) -m real --ignore=tests/site tests $(ARGS); serial=$$?; \
@@ -108,7 +109,7 @@ $(READY): pyproject.toml
 	@$(PIP) --quiet --editable .
 	@touch $@
 
-$(NOTEBOOK_READY) $(SYNC_READY) $(TEST_READY) $(BENCHMARK_READY): .venv/ready-%: $(READY)
+$(NOTEBOOK_READY) $(SYNC_READY) $(TEST_READY) $(PROVE_READY) $(BENCHMARK_READY): .venv/ready-%: $(READY)
 	@echo 'Adding to .venv what this command needs (once).'
 	@$(PIP) --editable '.[$*]'
 	@touch $@

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+from typing import Any
 
 # Colors, widths, the time zone, and a git command around the tests, such as a hook's, which names its own repository.
 REMOVED = (
@@ -25,7 +26,11 @@ SET = {
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
-DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
+DEFAULTS: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGTERM: signal.SIG_DFL,
+}
 LONGEST = 60  # characters of the folder for temporary files: a socket's path in it has at most 107
 
 

@@ -155,6 +155,7 @@ def test_start_in_another_folder_finds_the_existing_copy(tmp_path: Path, monkeyp
     assert "hint 2 of 3" in run("hint", "02", "evaluate")[1]
 
 
+@pytest.mark.prove
 def test_a_later_mistake_costs_no_progress(tmp_path: Path) -> None:
     run("start", "02", "--folder", str(tmp_path))
     file = tmp_path / "lab-02" / "exercises.py"

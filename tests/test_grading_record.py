@@ -383,6 +383,7 @@ def numbers_in(key: Path) -> dict[str, int]:
         return {row["student_id"]: int(row["number"]) for row in csv.DictReader(file)}
 
 
+@pytest.mark.prove
 def test_anonymous_pages_name_nobody_and_the_key_tells_who_is_who(graded: Path, tmp_path: Path) -> None:
     subs, copier = graded.with_name("subs"), "copier-of-student-000"
     hand_in(subs / copier, (subs / "student-000" / "exercises.py").read_bytes())

@@ -134,7 +134,7 @@ def ranks_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
         pytest.param("07", "one rank", marks=pytest.mark.prove),
         pytest.param("07", "every process", marks=pytest.mark.prove),
         pytest.param("08", "the parent", marks=pytest.mark.prove),
-        ("08", "one rank"),
+        pytest.param("08", "one rank", marks=pytest.mark.prove),
     ],
 )
 def test_sigterm_stops_both_ranks_after_the_same_step(number: str, target: str, tmp_path: Path) -> None:
@@ -153,6 +153,7 @@ def test_sigterm_stops_both_ranks_after_the_same_step(number: str, target: str, 
     assert not alive
 
 
+@pytest.mark.prove
 def test_sigterm_before_the_first_step_ends_parent_and_ranks(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(STARTERS["07"].lab.starter), *TINY, *LONG]
     with cold_starts():

@@ -71,6 +71,7 @@ def test_a_tracked_run_has_parameters_the_logs_metrics_and_files(
     assert "mlflow" not in err.lower(), "MLflow prints nothing of its own"
 
 
+@pytest.mark.prove
 def test_a_resumed_run_goes_on_in_the_same_run_of_mlflow(store: Store) -> None:
     first = store.train("--steps", "4", "--eval-every", "2", "--seed", "5")
     before = len(store.runs())
@@ -83,6 +84,7 @@ def test_a_resumed_run_goes_on_in_the_same_run_of_mlflow(store: Store) -> None:
     assert store.files(runs[first.name], second.name) == {"curves.png", "log.jsonl"}
 
 
+@pytest.mark.prove
 def test_a_run_that_fails_is_failed_in_mlflow(store: Store) -> None:
     with pytest.raises(SystemExit):
         store.train("--steps", "60", "--lr", "1e30")
@@ -126,6 +128,7 @@ def test_without_mlflow_a_run_is_refused_in_one_sentence(
     assert not (tmp_path / "runs").exists(), "before any work"
 
 
+@pytest.mark.prove
 def test_a_store_that_cannot_be_used_ends_no_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "mlflow.db").write_text("no database " * 1000)

@@ -57,7 +57,7 @@ def test_a_small_run_learns_in_each_precision(tmp_path: Path, precision: str) ->
 WORDS = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n" * 40
 
 
-@pytest.mark.parametrize("corpus", ["embedded", "verse.txt"])
+@pytest.mark.parametrize("corpus", ["embedded", pytest.param("verse.txt", marks=pytest.mark.prove)])
 def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_restores_lost_gradients_in_fp16(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], corpus: str
 ) -> None:

@@ -117,7 +117,14 @@ def dies_while_writing(state: Any, checkpoint_id: Path) -> None:
 RIGHT_STEP, RIGHT_FINISH, RIGHT_DCP = starter.train_step, starter.finish_folder, starter.dcp
 
 
-@pytest.mark.parametrize("moment", ["in training", "while writing", "before the rename"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("in training", marks=pytest.mark.prove),
+        "while writing",
+        pytest.param("before the rename", marks=pytest.mark.prove),
+    ],
+)
 def test_a_killed_rank_ends_the_run_and_the_earlier_checkpoint_stays(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
