@@ -516,7 +516,7 @@ KNOWN_WRONG = (
         "error_without_numbers",
         fails=("pad_to_bucket/no-bucket",),
         read=BUCKETS,
-        explanation="""The error does not name the length and the largest bucket. Whoever reads it then has to
+        explanation="""The error does not name the length and the largest bucket. Its reader then has to
         search for the number that is too large.""",
         change="""
 -        raise ValueError(f"{length} tokens fit into no bucket: the largest holds {max(buckets, default=0)}")
@@ -1132,7 +1132,7 @@ KNOWN_WRONG = (
         fails=("export_for_serving/refuses",),
         read=EXPORT,
         explanation="""The program takes larger batches or longer sequences than the range: nothing names its upper
-        limit. Whoever serves it learns of the limit when memory ends, or from wrong positions.""",
+        limit. A longer input then fails only when memory ends, or it gets wrong positions.""",
         change="""
 -    batch, length = Dim("batch", min=1, max=max_batch), Dim("length", min=1, max=max_length)
 +    batch, length = Dim.AUTO, Dim.AUTO

@@ -71,6 +71,12 @@ def test_a_note_shows_claim_and_measurement(site: Path, source: Path) -> None:
         assert not missing, slug
 
 
+@pytest.mark.prove
+def test_every_claim_has_a_note(site: Path) -> None:
+    noted = {str(note["data-claim"]) for page in SOURCES for note in soup_of(site, page).select("template[data-claim]")}
+    assert noted == CLAIMS.keys()
+
+
 def test_a_statement_has_superscripts_and_code_as_in_the_pages() -> None:
     assert typeset("2⁸ of `x < 1`, Lab 02's") == "2<sup>8</sup> of <code>x &lt; 1</code>, Lab 02’s"
     assert typeset("2^-24 or 10^-7.3, `a^2`.") == "2<sup>−24</sup> or 10<sup>−7.3</sup>, <code>a^2</code>."
