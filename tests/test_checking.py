@@ -41,6 +41,10 @@ LAB = find_lab("02")
 LONG_S = 300.0  # limit of a process that ends by itself
 ENDLESS = "    import time\n    while True:\n        time.sleep(0.01)"  # sleeps, so that other tests can use the core
 EXERCISES = exercises_of(LAB)
+# With a shorter time limit, for endless loops; a right answer takes a tenth of it.
+HURRIED = tuple(
+    replace(exercise, checks=tuple(replace(check, seconds=1.0) for check in exercise.checks)) for exercise in EXERCISES
+)
 
 
 def altered(tmp_path: Path, *changes: tuple[str, str]) -> Path:
@@ -76,9 +80,9 @@ def shown(report: Report, exercises: tuple[Exercise, ...] = EXERCISES, rows: int
     return console.file.getvalue()
 
 
-def check(file: Path, client: LocalProbeClient, *names: str) -> Report:
+def check(file: Path, client: LocalProbeClient, *names: str, exercises: tuple[Exercise, ...] = EXERCISES) -> Report:
     client.forget(file)
-    chosen = tuple(exercise for exercise in EXERCISES if not names or exercise.name in names)
+    chosen = tuple(exercise for exercise in exercises if not names or exercise.name in names)
     return check_file(LAB, file, chosen, seed=3, client=client)
 
 
@@ -109,11 +113,11 @@ def test_a_misbehaving_function_costs_its_own_checks_only(tmp_path: Path, client
 
 
 def test_an_endless_loop_times_out_once_and_its_line_is_named(tmp_path: Path, client: LocalProbeClient) -> None:
-    report = check(with_step(tmp_path, ENDLESS), client)
+    report = check(with_step(tmp_path, ENDLESS), client, exercises=HURRIED)
     assert sum("no answer after" in result.text for result in report.results) <= 2  # the checks of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "skipped", "timeout", *6 * ["skipped"]]
-    assert re.search(r"no answer after [\d.]+ s; exercises.py, line 2[78] was running", report.results[0].text)
+    assert re.search(r"no answer after 1 s; exercises.py, line 2[78] was running", report.results[0].text)
     assert "blocked by the check before, which ran out of time" in report.results[1].text
     assert set(statuses["overfit_one_batch"]) == {"skipped"}
     assert report.points == 30
@@ -124,9 +128,8 @@ def test_the_endless_loop_around_a_call_is_named(tmp_path: Path, client: LocalPr
     loop = "    while not losses or losses[-1] >= target:"
     file = altered(tmp_path, ("    while len(losses) < max_steps and (not losses or losses[-1] >= target):", loop))
     number = 1 + file.read_text().splitlines().index(loop)
-    text = next(
-        result.text for result in check(file, client, "overfit_one_batch").results if result.status == "timeout"
-    )
+    report = check(file, client, "overfit_one_batch", exercises=HURRIED)
+    text = next(result.text for result in report.results if result.status == "timeout")
     sentence, *source = text.splitlines()
     assert sentence.endswith(f"was running, in the loop that begins in line {number}")
     assert source[-1] == f"    line {number}: {loop.strip()}"
@@ -176,7 +179,8 @@ def test_weights_that_do_not_fit_are_named_once(tmp_path: Path, client: LocalPro
 
 
 def test_answers_before_an_endless_loop_count(tmp_path: Path, client: LocalProbeClient) -> None:
-    report = check(altered(tmp_path, ("len(losses) < max_steps and", "")), client, "overfit_one_batch")
+    file = altered(tmp_path, ("len(losses) < max_steps and", ""))
+    report = check(file, client, "overfit_one_batch", exercises=HURRIED)
     assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
 
 
@@ -184,7 +188,7 @@ def test_what_was_asked_ahead_is_not_run_again(
     tmp_path: Path, client: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = altered(tmp_path, ("len(losses) < max_steps and", ""))
-    (exercise,) = (exercise for exercise in EXERCISES if exercise.name == "overfit_one_batch")
+    (exercise,) = (exercise for exercise in HURRIED if exercise.name == "overfit_one_batch")
     client.forget(file)
     client.ask_ahead(LAB, file, exercise, [3])
     client.ask_ahead(LAB, LAB.reference, exercise, [3])
@@ -205,11 +209,34 @@ def test_a_file_that_never_loads_times_out_once(
         return send(*request)
 
     monkeypatch.setattr(client, "_send", count)
-    report = check(with_step(tmp_path, "    pass", top=f"if True:\n{ENDLESS}"), client)
+    report = check(with_step(tmp_path, "    pass", top=f"if True:\n{ENDLESS}"), client, exercises=HURRIED)
     assert len(sent) == 1
-    assert re.search(r"not loaded after [\d.]+ s; exercises.py, line 2[56] was running", report.unusable)
+    assert re.search(r"not loaded after 1 s; exercises.py, line 2[56] was running", report.unusable)
     assert "below `if __name__ == '__main__':`." in report.unusable
     assert report.points == 0
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not count waits")
+def test_a_probe_that_waits_for_a_core_is_not_late(tmp_path: Path) -> None:
+    core = {min(os.sched_getaffinity(0))}
+    busy = "import time\nbegan = time.process_time()\nwhile time.process_time() < began + 0.3:\n    pass\n"
+    file = tmp_path / "exercises.py"
+    file.write_text(busy + LAB.reference.read_text())
+    with LocalProbeClient() as new_client:
+        assert check(file, new_client, "learning_rate", exercises=HURRIED).points == 10
+        os.sched_setaffinity(new_client._process.pid, core)
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(7)]
+        try:
+            for other in others:
+                os.sched_setaffinity(other.pid, core)
+            began = time.monotonic()
+            assert check(file, new_client, "learning_rate", exercises=HURRIED).points == 10
+            assert time.monotonic() - began > 1.5, "the limit of 1 s and the time to report were over"
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
 
 
 @pytest.mark.real
@@ -311,7 +338,7 @@ TEXTS = {
     "the line": ("    return 1 / 0", r"exercises.py, line \d+: ZeroDivisionError: division by zero\n    return 1 / 0"),
     "a loop": (
         "    n = 0\n    while True:\n        n += 1",
-        r"no answer after 5 s; exercises.py, line \d+ was running, in the loop that begins in line \d+\n    \w.*",
+        r"no answer after 1 s; exercises.py, line \d+ was running, in the loop that begins in line \d+\n    \w.*",
     ),
     "memory": (
         "    return torch.ones(10**11)",
@@ -323,7 +350,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_an_error_in_a_function_is_shown_with_its_line(tmp_path: Path, client: LocalProbeClient, name: str) -> None:
     body, text = TEXTS[name]
-    report = check(with_step(tmp_path, body), client, "train_step")
+    report = check(with_step(tmp_path, body), client, "train_step", exercises=HURRIED)
     assert re.fullmatch(text, report.results[0].text), report.results[0].text
 
 
@@ -916,5 +943,5 @@ def test_a_flood_of_lines_does_not_extend_the_time_limit(tmp_path: Path, client:
         "            try: os.write(fd, b'\\n')\n"
         "            except OSError: pass"
     )
-    report = check(with_step(tmp_path, flood), client, "train_step")
+    report = check(with_step(tmp_path, flood), client, "train_step", exercises=HURRIED)
     assert {result.status for result in report.results} == {"timeout", "skipped"}

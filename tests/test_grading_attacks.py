@@ -178,7 +178,6 @@ def test_probes_that_cannot_be_imported_are_trouble_of_the_grader(tmp_path: Path
         "functions": [],
         "probes": [("a", 1)],
         "seconds": 60.0,
-        "limit": 60.0,
     }
     assert "no_such_module" in run_supervised(request, close_fds=())["trouble"]
 

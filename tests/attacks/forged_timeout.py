@@ -2,4 +2,4 @@
 
 ON, EARNS, STATUS = "stubs", 0, "timeout"
 
-forge({"status": "timeout", "text": "the machine was busy", "cpu": 0, "delay": 1e9})
+forge({"status": "timeout", "text": "the machine was busy", "waited": 1e9})

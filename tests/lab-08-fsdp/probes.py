@@ -9,6 +9,7 @@ import contextlib
 import gc
 import json
 import multiprocessing
+import os
 import random
 import sys
 import tempfile
@@ -29,9 +30,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.exercises.probes.collective_waits import SettledCounter
 from rankzero.exercises.probes.rank_probes import run_on_ranks
-from rankzero.exercises.probes.time_limits import stretched
 from rankzero.exercises.probes.untrusted_values import array, is_tensor, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.work_clock import WorkClock, descendants
 
 FILL = 99.0  # the padding behind the last number of a part, which must not be used
 
@@ -109,13 +110,14 @@ def alive(followed: Sequence[StorageWeakRef], expected: int, patience: float) ->
 
     Waits `patience` seconds, longer on a busy machine, because gloo's thread may free a storage shortly after `wait`.
     """
-    until = time.monotonic() + stretched(patience)
+    clock = WorkClock(lambda: [os.getpid()])
+    until = clock.now() + patience
     while True:
         storages = [torch.UntypedStorage._new_with_weak_ptr(reference.cdata) for reference in followed]
         existing = {storage._cdata: storage.nbytes() // 8 for storage in storages if storage is not None}
         numbers = sum(existing.values())
         del storages
-        if numbers <= expected or time.monotonic() > until:
+        if numbers <= expected or clock.now() > until:
             return numbers
         time.sleep(0.001)
 
@@ -679,8 +681,9 @@ class Saving:
         writes = event == "os.mkdir" or any(letter in str(arguments[1] or "") for letter in "wax+")
         self.wrote_manifest |= writes and str(arguments[0]).endswith("manifest.json")
         if writes and self.folder.name in str(arguments[0]):
-            until = time.monotonic() + stretched(1.0)
-            while dist.get_rank() and not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
+            clock = WorkClock(lambda: descendants(os.getppid()))
+            until = clock.now() + 1.0
+            while dist.get_rank() and not self.begun[1] and self.begun[0] <= self.finished and clock.now() < until:
                 time.sleep(0.0005)
             self.begun[2 + dist.get_rank()] |= self.folder.exists()
 

@@ -20,7 +20,6 @@ from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answers, decode
 from rankzero.exercises.probes.loader import MAX_TEXT
-from rankzero.exercises.probes.time_limits import stretched
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 # Variables that select a processor's instructions, with which the last bits of answers and reference answers agree.
@@ -138,8 +137,7 @@ class ProbeClient:
             "probes_file": str(lab.probes),
             "probes": probes,
             "trusted": trusted,
-            "seconds": stretched(limit),
-            "limit": limit,  # in a reply's text, which is the same on an idle and on a busy machine
+            "seconds": limit,
         }
         raw = self._exchange(request)
         replies = [_reply(reply, raw["printed"]) for reply in raw["replies"]]

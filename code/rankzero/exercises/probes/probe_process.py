@@ -70,8 +70,8 @@ def _no_debugger(*_: object, **__: object) -> NoReturn:
     raise BdbQuit
 
 
-def _set_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], loading: bool = False) -> None:
-    """After the request's seconds, the process replies with the line of `file` that is running, and ends."""
+def _heed_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], loading: bool = False) -> None:
+    """At the supervisor's signal, after the request's seconds, replies with the running line of `file`, and ends."""
 
     def on_alarm(_: int, frame: FrameType | None) -> None:
         lines = _lines_of(file, frame)
@@ -79,13 +79,12 @@ def _set_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], l
         place = f"; {file.name}, line {lines[0]} was running" if lines else ""
         place += f", in the loop that begins in line {loop}" if loop else ""
         advice = ". Move slow code below `if __name__ == '__main__':`." if loading else ""
-        text = f"{'not loaded' if loading else 'no answer'} after {request['limit']:g} s{place}{advice}"
+        text = f"{'not loaded' if loading else 'no answer'} after {request['seconds']:g} s{place}{advice}"
         text += numbered_lines(file, [*lines[:1], *[loop] * (loop > 0)])
         send({"status": "timeout", "text": text, "cause": "no answer", "loading": loading})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, request["seconds"])
 
 
 def _lines_of(file: Path, frame: FrameType | None) -> list[int]:
@@ -126,7 +125,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], fol
     for name, seed in request["probes"]:
         os.chdir(new_folder(folder))
         if seed != loaded_seed:
-            _set_alarm(request, file, send, loading=True)
+            _heed_alarm(request, file, send, loading=True)
             try:
                 learner = load(file)
                 if not unchanged():
@@ -138,7 +137,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], fol
             refused = next((refusal for refusal in refusals if refusal), None)
             argument_notes.watch_arguments(learner, request["functions"])
             loaded_seed = seed
-        _set_alarm(request, file, send)
+        _heed_alarm(request, file, send)
         if refused:
             send(refused)
             continue

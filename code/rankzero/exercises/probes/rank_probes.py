@@ -15,9 +15,9 @@ import torch._C._distributed_c10d as c10d
 from rankzero.exercises.probes.argument_notes import NOTES, nothing_text
 from rankzero.exercises.probes.loader import called_none_text, caller_text, with_source_lines
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
-from rankzero.exercises.probes.time_limits import stretched
 from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
 from rankzero.learn.distributed.rank_failures import MISSED, NO_END
+from rankzero.learn.distributed.work_clock import SLOWEST
 from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_world
 
 SECONDS = 3.0  # ten times as long as a correct solution takes
@@ -102,8 +102,8 @@ def run_on_ranks(
 ) -> Any:
     """Returns the results of `function(*args)` in `ranks` processes with a gloo group, by rank.
 
-    StuckRanksError if a rank runs longer than `seconds`, which are extended on a busy machine; WorldError if a rank
-    fails, or has changed a function that the learner's code does not define. Both name the rank and the line.
+    StuckRanksError if a rank runs longer than `seconds`, not counting its waits for a core; WorldError if a rank fails,
+    or has changed a function that the learner's code does not define. Both name the rank and the line.
     """
 
     def call_and_check(*args: Any) -> Any:
@@ -123,16 +123,15 @@ def run_on_ranks(
             raise RuntimeError(tamper_text("the code", check.changed()))
         return value, NOTES
 
-    limit = stretched(seconds)
-    late = limit + COLLECTIVE_SECONDS["gloo"]  # gloo's own limit, if it came first, would report the waiting rank
+    # gloo's own limit, if it came first, would report the waiting rank
+    late = seconds * SLOWEST + COLLECTIVE_SECONDS["gloo"]
     try:
         values = run_world(
-            call_and_check, ranks, *args, seconds=limit, debug=debug, start="fork", collective_seconds=late
+            call_and_check, ranks, *args, seconds=seconds, debug=debug, start="fork", collective_seconds=late
         )
     except WorldTimeoutError as error:
-        text = str(error).replace(f"after {limit:g} s", f"after {seconds:g} s", 1)  # the limit of an idle machine
         places = places_of(error)
-        raise StuckRanksError(deadlock_text(places) or text, error.cause, places) from None
+        raise StuckRanksError(deadlock_text(places) or str(error), error.cause, places) from None
     if len(values) != ranks:
         raise WorldError(f"{len(values)} of {ranks} ranks answered.")
     NOTES.update(*(notes for _, notes in values))

@@ -7,15 +7,14 @@ import secrets
 import selectors
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self
 
 from rankzero.exercises.probes.answers import MAX_BYTES, has_too_many_values
 from rankzero.exercises.probes.loader import MAX_TEXT
 from rankzero.exercises.probes.probe_process import READY, new_folder, run_probes
+from rankzero.learn.distributed.work_clock import LOOK_S, SLOWEST, WorkClock, descendants
 
 REPLY_BYTES = 4 * 2**20  # of all replies to one request together; the labs' probes send a tenth of that
 PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # of a learner's printed text that are kept
@@ -37,9 +36,8 @@ def run_supervised(
     If the process at the other end of the socket `client` ends, the child is killed at once.
 
     Returns {"trouble": the reason} if the child ended before it ran a line of the learner's file. Otherwise:
-    `replies`: the probes' replies, up to a probe that hangs or dies. `printed`: the text that the child printed. `cpu`:
-    CPU seconds of the child and the processes that it waited for. `delay`: if the child was late, seconds that its
-    processes were ready to run while others had the cores.
+    `replies`: the probes' replies, up to a probe that hangs or dies. `printed`: the text that the child printed.
+    `waited`: seconds that its processes were ready to run while others had the cores, which its limits do not count.
 
     The child works in a new folder inside this process's working folder; the folder is removed afterwards.
 
@@ -57,9 +55,9 @@ def run_supervised(
     os.close(result_in)
     os.close(printed_in)
     with _PrintedText(printed) as prints, _ReplyLines(result, token.encode()) as lines:
-        stopped = _read_replies(lines, prints, request, memory_excess, client)
-        delay = _wait_for_cores(child, namespace_init) if stopped == "late" else 0.0
-        cpu, exit_status = _kill(child, namespace_init)
+        clock = WorkClock(lambda: descendants(os.getpid()) if namespace_init else [child, *descendants(child)])
+        stopped = _read_replies(lines, prints, request, child, clock, memory_excess, client)
+        exit_status = _kill(child, namespace_init)
         if folder != ".":
             with suppress(RecursionError):  # a learner's code may put folders into folders
                 shutil.rmtree(folder, ignore_errors=True)
@@ -71,36 +69,28 @@ def run_supervised(
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(probes)
         elif len(replies) < len(probes) and not (replies and replies[-1]["status"] == "timeout"):
-            late = "in time" if request.get("total", math.inf) < request["seconds"] else f"after {request['limit']:g} s"
+            limit = request["seconds"]
+            late = "in time" if request.get("total", math.inf) < limit else f"after {limit:g} s"
             replies.append(_missing_reply(stopped, exit_status, late))
-        return {"replies": replies, "printed": prints.text(), "cpu": cpu, "delay": delay}
+        return {"replies": replies, "printed": prints.text(), "waited": clock.waited}
 
 
-def _kill(child: int, namespace_init: bool) -> tuple[float, int]:
-    """Kills the child and every process that it started. Returns their CPU seconds and the child's exit status."""
+def most_seconds(total: float) -> float:
+    """Returns the seconds after which a request with the limit `total` has ended, however busy the machine is."""
+    return SLOWEST * (total + GRACE_S)
+
+
+def _kill(child: int, namespace_init: bool) -> int:
+    """Kills the child and every process that it started. Returns the child's exit status."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(-1, signal.SIGKILL) if namespace_init else os.killpg(child, signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    _, status, usage = os.wait4(child, 0)
-    cpu = usage.ru_utime + usage.ru_stime
+    _, status = os.waitpid(child, 0)
     with suppress(ChildProcessError):
         while namespace_init:  # processes whose parents have ended are children of this process
-            _, _, usage = os.wait4(-1, 0)
-            cpu += usage.ru_utime + usage.ru_stime
-    return cpu, status
-
-
-def _wait_for_cores(child: int, namespace_init: bool) -> float:
-    """Returns seconds that the child and its processes waited for a core; infinity where the kernel does not count."""
-    processes = [str(child)]
-    if namespace_init:
-        processes = [name for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
-    waits = []
-    for process in processes:
-        with suppress(OSError, IndexError, ValueError):
-            waits.append(int(Path(f"/proc/{process}/schedstat").read_text().split()[1]))
-    return sum(waits) / 1e9 if waits else math.inf
+            os.waitpid(-1, 0)
+    return status
 
 
 def _parse_reply(line: bytes) -> dict[str, Any]:
@@ -208,20 +198,31 @@ def _read_replies(
     lines: _ReplyLines,
     prints: _PrintedText,
     request: dict[str, Any],
+    child: int,
+    clock: WorkClock,
     memory_excess: MemoryExcess | None,
     client: int | None,
 ) -> str:
-    """Reads all replies and returns ''; or stops early, returning 'late' or a sentence about memory, bytes, client."""
-    seconds, probes = request["seconds"] + GRACE_S, len(request["probes"])
-    last = time.monotonic() + request.get("total", probes * seconds)
-    deadline, replies = min(last, time.monotonic() + seconds), 0
+    """Reads all replies and returns ''; or stops early, returning 'late' or a sentence about memory, bytes, client.
+
+    After the time limit of a probe, the child gets SIGALRM, and GRACE_S to report its line.
+    """
+    seconds, probes = request["seconds"], len(request["probes"])
+    last = clock.now() + request.get("total", probes * (seconds + GRACE_S))
+    deadline, replies, alarmed = min(last, clock.now() + seconds), 0, False
     with selectors.DefaultSelector() as selector:
         selector.register(lines.fd, selectors.EVENT_READ, lines)
         selector.register(prints.fd, selectors.EVENT_READ, prints)
         if client is not None:  # which sends nothing before the replies: its end becomes readable when it is closed
             selector.register(client, selectors.EVENT_READ)
-        while (remaining := deadline - time.monotonic()) > 0:
-            for key, _ in selector.select(min(remaining, MEMORY_CHECK_S) if memory_excess else remaining):
+        while True:
+            if (remaining := deadline - clock.now()) <= 0:
+                if alarmed or deadline == last:
+                    return "late"
+                os.kill(child, signal.SIGALRM)
+                alarmed, deadline = True, min(last, deadline + GRACE_S)
+                continue
+            for key, _ in selector.select(min(remaining, MEMORY_CHECK_S if memory_excess else LOOK_S)):
                 if key.fd == client:
                     return "nobody waits for the answers"
                 more = key.data.read()
@@ -232,7 +233,6 @@ def _read_replies(
             if lines.bytes > REPLY_BYTES:
                 return f"its answers are more than {REPLY_BYTES // 2**20} MiB"
             if len(lines.complete) > replies:  # lines without the token extend no deadline
-                replies, deadline = len(lines.complete), min(last, time.monotonic() + seconds)
+                replies, deadline, alarmed = len(lines.complete), min(last, clock.now() + seconds), False
             if memory_excess and (sentence := memory_excess()):
                 return sentence
-    return "late"

@@ -2,14 +2,12 @@
 
 import contextlib
 import json
-import math
 import os
 import shutil
 import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -20,17 +18,14 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.probe_client import ProbeClient
 from rankzero.exercises.probes.answers import MESSAGE_BYTES
-from rankzero.exercises.probes.time_limits import stretched
+from rankzero.exercises.probes.supervisor import most_seconds
 from rankzero.grading.sandbox.bubblewrap import bubblewrap_command, path_inside
 
 INSTALL = "sudo apt-get install bubblewrap"
 FILE = "/tmp/exercises.py"  # path of the submission in the sandbox
-# A probe that ran out of time runs once more if the machine was busy: if the probe computed for less than STARVED_SHARE
-# of its time limit, and waited for a core for more than DELAYED_SHARE of it.
-STARVED_SHARE, DELAYED_SHARE = 0.5, 0.2
-# Beyond the time limit, which the supervisor enforces; a later reply means a broken supervisor. On a busy machine the
-# margin is longer: there the end of a process with many mappings or threads takes long.
-MARGIN_S = 10.0
+# Beyond the time limit, which the supervisor enforces; a later reply means a broken supervisor. The end of a process
+# with many mappings or threads takes long on a busy machine.
+MARGIN_S = 60.0
 
 
 class SandboxError(RuntimeError):
@@ -128,34 +123,6 @@ def _readable(text: str) -> BinaryIO:
     return os.fdopen(reader, "rb")
 
 
-class _SharedLock:
-    """A readers-writer lock: several threads hold it shared, or one thread holds it exclusively."""
-
-    def __init__(self) -> None:
-        self._entry, self._changed, self._shared = threading.Lock(), threading.Condition(), 0
-
-    @contextlib.contextmanager
-    def shared(self) -> Iterator[None]:
-        with self._entry, self._changed:
-            self._shared += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._shared -= 1
-                self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        with self._entry:  # from here on, no other thread comes in
-            with self._changed:
-                self._changed.wait_for(lambda: not self._shared)
-            yield
-
-
-_machine_lock = _SharedLock()  # exclusive while a probe that was starved runs again
-
-
 class Sandbox(ProbeClient):
     """One submission in its sandbox, which may take `seconds` in all."""
 
@@ -169,33 +136,24 @@ class Sandbox(ProbeClient):
             raise SandboxError(f"the sandbox does not take the submission: {error}") from None
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        with _machine_lock.shared():
-            reply = self._send_request(request)
-        late = any(probe.get("status") == "timeout" for probe in reply["replies"])
-        cpu, delay = float(reply.get("cpu", math.inf)), float(reply.get("delay", math.inf))
-        if late and cpu < STARVED_SHARE * request["seconds"] and delay > DELAYED_SHARE * request["seconds"]:
-            with _machine_lock.exclusive():
-                reply = self._send_request(request)
-        return reply
-
-    def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the reply. This time counts for the submission; judging and waiting for other sandboxes do not."""
+        """Returns the reply. The submission's seconds pass meanwhile, except while its processes wait for a core."""
         if self._left <= 0:
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
-            return {"replies": [late] * len(request["probes"]), "printed": "", "cpu": math.inf}
+            return {"replies": [late] * len(request["probes"]), "printed": ""}
         total = min(self._left, len(request["probes"]) * (request["seconds"] + 1))
-        began = time.monotonic()
+        began, waited = time.monotonic(), 0.0
         paths = {"file": FILE, "probes_file": path_inside(Path(request["probes_file"]))}
         try:
-            receive_timeout = struct.pack("ll", int(total + stretched(MARGIN_S)), 0)
+            receive_timeout = struct.pack("ll", int(most_seconds(total) + MARGIN_S), 0)
             self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, receive_timeout)
             self._connection.send_bytes(json.dumps({**request, **paths, "total": total}).encode())
             reply: dict[str, Any] = json.loads(self._connection.recv_bytes(MESSAGE_BYTES))
             if "trouble" in reply:
                 raise SandboxError(reply["trouble"])
             assert reply["replies"]
+            waited = reply["waited"]
         except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
         finally:
-            self._left -= time.monotonic() - began
+            self._left -= time.monotonic() - began - waited
         return reply

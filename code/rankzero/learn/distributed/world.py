@@ -8,6 +8,7 @@ one report about all of them.
 
 import codecs
 import contextlib
+import math
 import multiprocessing
 import os
 import pickle
@@ -39,6 +40,7 @@ from rankzero.learn.distributed.rank_failures import (
 )
 from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, STOP_SIGNALS, WHERE_SIGNAL, run_rank
 from rankzero.learn.distributed.socket_folder import shorten_socket_paths
+from rankzero.learn.distributed.work_clock import WorkClock
 
 MOST_RANKS = 64
 KILLED_BY = "was killed by "
@@ -97,8 +99,9 @@ def run_world(
 
     The group is gloo's on the CPU and NCCL's on CUDA. `debug` lets c10d compare the calls of the ranks, which names a
     mismatch and doubles the time of a collective; DDP of torch 2.13 crashes in such a group. After `seconds` (None:
-    never) the world is ended. A collective fails that waits for `collective_seconds`, by default the backend's limit in
-    rank.py. Rank 0's output is printed here; lines of other ranks begin with [rank N].
+    never), not counting waits for a core, the world is ended. A collective fails that waits for `collective_seconds`,
+    by default the backend's limit in rank.py. Rank 0's output is printed here; lines of other ranks begin with
+    [rank N].
 
     WorldError if a rank raises, dies or hangs. If all failed ranks raise UserError or NotImplementedError, that error
     is raised here. No process is left behind in any case.
@@ -235,13 +238,14 @@ def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float
     Passes the first Ctrl-C or SIGTERM on to the ranks, and returns its number; 0 if none came. A later Ctrl-C raises
     KeyboardInterrupt; a later SIGTERM is the same request.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
+    clock = WorkClock(lambda: [rank.process.pid or 0 for rank in world if rank.status == "running"])
+    deadline = math.inf if seconds is None else clock.now() + seconds
     passed_on = 0
     while running := [rank for rank in world if rank.status == "running"]:
-        if deadline is not None and time.monotonic() >= deadline:
-            _locate_stuck_ranks(running, folder)
+        if (remaining := deadline - clock.now()) <= 0:
+            _locate_stuck_ranks(running, folder, clock)
             break
-        _handle_next_event(running, folder, deadline)
+        _handle_next_event(running, folder, min(LOOK_S, remaining))
         if passed_on and signals:
             again, signals[:] = signal.SIGINT in signals, []
             if again:
@@ -252,15 +256,14 @@ def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(rank.process.pid or 0, passed_on)
         failed = any(rank.status in ("raised", "died") for rank in world)
-        if failed and (deadline is None or deadline > time.monotonic() + GRACE_S):
-            deadline = time.monotonic() + GRACE_S
+        if failed:
+            deadline = min(deadline, clock.now() + GRACE_S)
     return passed_on
 
 
-def _handle_next_event(running: list[Rank], folder: Path, deadline: float | None) -> None:
-    """Waits at most LOOK_S for output, a reply or the end of a rank, and notes it."""
-    longest = LOOK_S if deadline is None else min(LOOK_S, max(0.0, deadline - time.monotonic()))
-    ready = wait([source for rank in running for source in (rank.replies, rank.prints, rank.process.sentinel)], longest)
+def _handle_next_event(running: list[Rank], folder: Path, seconds: float) -> None:
+    """Waits at most `seconds` for output, a reply or the end of a rank, and notes it."""
+    ready = wait([source for rank in running for source in (rank.replies, rank.prints, rank.process.sentinel)], seconds)
     for rank in running:
         if rank.prints in ready:
             _forward_prints(rank)
@@ -327,15 +330,15 @@ def _print(text: str) -> None:
         sys.stdout.flush()
 
 
-def _locate_stuck_ranks(running: list[Rank], folder: Path) -> None:
+def _locate_stuck_ranks(running: list[Rank], folder: Path, clock: WorkClock) -> None:
     """Marks each running rank as stuck and notes its place, from the stack dump that a signal makes it write."""
     for rank in running:
         rank.status, rank.reason = "stuck", "was"
         with contextlib.suppress(ProcessLookupError):
             os.kill(rank.process.pid or 0, WHERE_SIGNAL)
-    until = time.monotonic() + GRACE_S
+    until = clock.now() + GRACE_S
     for rank in running:
-        while time.monotonic() < until and not is_complete(_dump(rank, folder)):
+        while clock.now() < until and not is_complete(_dump(rank, folder)):
             time.sleep(0.01)
         place, rank.consequence = place_in_dump(_dump(rank, folder))
         rank.place = place or "busy"
