@@ -31,7 +31,7 @@ notebook-%: $(NOTEBOOK_READY) ## open a lab's notebook in JupyterLab: make noteb
 # and once more if they fail; a pass at the second try is reported. Exit code 5 means that ARGS chose no test of a kind.
 REAL := --override-ini addopts="-q --import-mode=importlib --strict-markers" --reruns 1
 
-test: lint ## check style, types, imports, labs, library (minutes)
+test: $(TEST_READY) ## check style, types, imports, labs, library (minutes)
 	@export OMP_NUM_THREADS=1; \
 	$(BIN)/pytest -n auto $(ARGS); parallel=$$?; \
 	$(BIN)/pytest $(REAL) -m "real and not prove" --ignore=tests/site $(ARGS); serial=$$?; \

@@ -7,6 +7,7 @@ import atexit
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from typing import Any
 
@@ -16,6 +17,7 @@ REMOVED = (
     *("COLUMNS", "LINES", "COLORTERM", "TZ", "LANGUAGE"),
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
     *("GIT_CONFIG", "GIT_CONFIG_PARAMETERS"),
+    "PYTHONDONTWRITEBYTECODE",  # with it, every process compiles every module again
 )
 REMOVED_BEGINNINGS = ("LC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 SET = {
@@ -40,6 +42,7 @@ def clean() -> None:
         if name in REMOVED or name.startswith(REMOVED_BEGINNINGS):
             del os.environ[name]
     os.environ.update(SET)
+    sys.dont_write_bytecode = False
     heed_signals()
     if len(os.fsencode(tempfile.gettempdir())) > LONGEST:
         folder = tempfile.mkdtemp(prefix="rankzero-tests-", dir="/tmp")  # private: mode 700

@@ -34,6 +34,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(verdicts.Verdicts())
 
 
+LONGEST = ("tests/test_style.py", "sandbox", "tests/test_checking.py")
+
+
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]
     """Runs a file's tests in one process, or one process per lab in it, and all tests with a sandbox in one process."""
 
@@ -42,6 +45,13 @@ class ByLab(LoadScopeScheduling):  # type: ignore[misc]
             return "sandbox"
         lab = re.search(r"\[(lab-)?(\d\d)-", nodeid)
         return f"{super()._split_scope(nodeid)}, lab {lab[2]}" if lab else super()._split_scope(nodeid)
+
+    def _assign_work_unit(self, node: object) -> None:
+        """Takes the next tests; those that take longest come first, so that no process is left with them at the end."""
+        for scope in reversed(LONGEST):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,6 @@
 """Draft labs in the tests: labs that are not finished are left out, unless `verify-lab` sets RANKZERO_DRAFTS=1."""
 
+import functools
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ def tested_labs() -> list[Lab]:
     return all_labs(drafts=INCLUDED)
 
 
+@functools.cache
 def is_left_out(file: Path) -> bool:
     """Returns whether a file or folder is part of a lab that is left out."""
     return any(lab.owns(file) for lab in LEFT_OUT)

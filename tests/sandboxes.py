@@ -1,5 +1,6 @@
 """Sandbox requirement of tests: without a sandbox they are skipped, or fail if RANKZERO_SANDBOX=required."""
 
+import functools
 import os
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from rankzero.grading.sandbox.sandbox_client import why_unavailable
 
 
+@functools.cache
 def needs_sandbox() -> pytest.MarkDecorator:
     """Returns the mark for a file: `pytestmark = needs_sandbox()`."""
     why = why_unavailable()

@@ -21,15 +21,14 @@ from rankzero.grading.lab_digest import commit
 from rankzero.learn.distributed.socket_folder import shorten_socket_paths
 from rankzero.learn.machine.fingerprint import git_commit
 
+COLORS, NO_COLORS, NARROW, DUMB = {"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}, {"COLUMNS": "40"}, {"TERM": "dumb"}
+ASCII, ANOTHER_DATE = {"LANG": "C", "LC_ALL": "C"}, {"TZ": "Pacific/Kiritimati"}
+ANOTHER_OWNER = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_COUNT": "0"}
 ENVIRONMENTS = {
-    "colors": {"FORCE_COLOR": "1"},
-    "no colors": {"NO_COLOR": "1"},
-    "a narrow terminal": {"COLUMNS": "40"},
-    "a dumb terminal": {"TERM": "dumb"},
-    "another date": {"TZ": "Pacific/Kiritimati"},
-    "ASCII": {"LANG": "C", "LC_ALL": "C"},
-    "a long TMPDIR": {},
-    "a checkout of another user": {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_COUNT": "0"},
+    "colors on a narrow terminal": COLORS | NARROW,
+    "no colors, and another date": NO_COLORS | ANOTHER_DATE,
+    "ASCII on a dumb terminal": ASCII | DUMB,
+    "a long TMPDIR, and a checkout of another user": ANOTHER_OWNER,
 }
 COMMANDS = (
     ("list", 0, "Single-GPU training loop"),
@@ -53,7 +52,7 @@ def run(words: list[str], folder: Path, variables: dict[str, str]) -> tuple[int,
 
 @pytest.fixture(params=ENVIRONMENTS)
 def variables(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    return long_folder(tmp_path) if request.param == "a long TMPDIR" else ENVIRONMENTS[request.param]
+    return ENVIRONMENTS[request.param] | (long_folder(tmp_path) if "TMPDIR" in request.param else {})
 
 
 def long_folder(parent: Path) -> dict[str, str]:

@@ -24,6 +24,7 @@ from rankzero.grading.attack_corpus import FOLDER, Attack, attacks
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 ATTACKS = [attack for attack in attacks() if attack.path.parent != FOLDER]
+FIRST = {attack.lab: attack.name for attack in reversed(ATTACKS)}  # of each lab; `make prove` tries the others
 SEEDS = (1, 2)
 
 
@@ -145,7 +146,11 @@ def problem_of_verdict(check: Check, forged: Answers, right: Answers) -> str:
     return "" if is_sentence else f"a verdict of {len(failure)} characters: {failure[:60]!r}"
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize(
+    "attack",
+    [pytest.param(each, marks=() if FIRST[each.lab] == each.name else pytest.mark.prove) for each in ATTACKS],
+    ids=lambda attack: attack.name,
+)
 def test_a_file_that_tries_to_look_right_gets_the_points_of_its_honest_part(
     attack: Attack, client: LocalProbeClient, tmp_path: Path
 ) -> None:

@@ -44,7 +44,7 @@ def test_the_default_options_are_those_on_the_page() -> None:
     assert tuple(options[name] for name in names) == (100, 9, 64, "blocks", 0.1)
 
 
-@pytest.mark.parametrize("corpus", ["embedded", "text.txt"])
+@pytest.mark.parametrize("corpus", [pytest.param("embedded", marks=pytest.mark.prove), "text.txt"])
 def test_every_policy_has_the_same_losses_and_the_run_prints_the_equality(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], corpus: str
 ) -> None:
