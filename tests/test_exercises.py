@@ -35,7 +35,7 @@ def each_lab() -> pytest.MarkDecorator:
 
 @functools.cache
 def cover(lab: Lab) -> frozenset[str]:
-    """Returns the names of few known-wrong solutions that together fail every check that any solution fails."""
+    """Returns the names of few known-wrong solutions that together fail every check."""
     names, left = [], {check for wrong in known_wrong(lab).values() for check in wrong.fails}
     while left:
         best = max(known_wrong(lab).values(), key=lambda wrong: len(left.intersection(wrong.fails)))
@@ -113,6 +113,7 @@ def test_every_exercise_has_two_known_wrong_solutions_hints_and_points(lab: Lab)
         assert exercise.minutes > 0
     names = [check.name for exercise in exercises_of(lab) for check in exercise.checks]
     assert len(names) == len(set(names))
+    assert set(names) == {name for wrong in wrongs for name in wrong.fails}, "a check that no solution fails"
     required = {name for exercise in exercises_of(lab) for check in exercise.checks for name in check.requires}
     assert required <= set(names)
 

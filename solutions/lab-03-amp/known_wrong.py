@@ -305,6 +305,20 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "unlisted_in_low",
+        fails=("cast_inputs/as-they-are", "cast_inputs/gpt"),
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""For "" the arguments are cast to `low`. Autocast casts for the operations on its lists only. Any
+        other operation runs in the formats that its arguments have. Leave them unchanged.""",
+        change="""
++    elif policy == "widest":
++        return list(args)
+     else:
+-        return list(args)
++        target = low
+""",
+    ),
+    KnownWrong(
         "float64_cast",
         fails=("cast_inputs/others",),
         read="handbook/precision.md#autocast-the-format-of-each-operation",

@@ -129,6 +129,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "warm_up_first",
+        fails=("runs_per_block/step",),
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The step runs twice: once without hooks and once with them. The counts are right, but the
+        gradients of both runs add up, so the caller's next update is too large. Count in the only run.""",
+        change="""
++    step()
+     handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
+""",
+    ),
+    KnownWrong(
         "forward_replaced",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
@@ -1182,6 +1193,18 @@ def keep_or_reuse(function, keep):
 +                nonlocal reused
 +                reused += 1
 +                return kept[reused - 1]
+""",
+    ),
+    KnownWrong(
+        "inputs_cut_off",
+        fails=("checkpoint_selective/gradients", "checkpoint_selective/released"),
+        read="handbook/recomputation.md#state-that-the-second-run-needs",
+        explanation="""The inputs are detached before the call, so backward ends there: the layers before get no
+        gradient. `checkpoint` detaches the inputs of the second run itself, and passes their gradients on.""",
+        change="""
+-    return checkpoint(keep_or_reuse(function, keep), *inputs)
++    cut = [one.detach().requires_grad_(one.requires_grad) if isinstance(one, Tensor) else one for one in inputs]
++    return checkpoint(keep_or_reuse(function, keep), *cut)
 """,
     ),
     KnownWrong(

@@ -1098,6 +1098,18 @@ import warnings
 """,
     ),
     KnownWrong(
+        "hook_because_of_the_weights",
+        fails=("note/no-backward",),
+        read=HOOKS,
+        explanation="""The output gets a hook because the module has weights that train. Under no_grad its output has no
+        graph all the same, and register_hook raises an error there: an evaluation ends the run. Ask the output whether
+        it requires a gradient.""",
+        change="""
+-        if output.requires_grad:
++        if any(parameter.requires_grad for parameter in module.parameters()):
+""",
+    ),
+    KnownWrong(
         "computed_in_the_outputs_dtype",
         fails=("note/narrow",),
         read=HOOKS,
@@ -1181,6 +1193,17 @@ import warnings
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(wide(output).square().mean().sqrt().item())
+""",
+    ),
+    KnownWrong(
+        "module_in_eval",
+        fails=("note/undisturbed",),
+        read=HOOKS,
+        explanation="""The module is in evaluation mode afterwards, so the run with notes has no dropout there and
+        normalizes with running statistics. A monitor that changes the run measures another run. Leave the mode.""",
+        change="""
+     handles.append(module.register_forward_hook(hook))
++    module.eval()
 """,
     ),
     KnownWrong(

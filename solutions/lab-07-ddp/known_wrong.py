@@ -278,6 +278,19 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
+        "too_short_to_split",
+        fails=("ring_all_reduce/short",),
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""A tensor with fewer numbers than ranks stays as it is, so each rank keeps its own numbers. Some
+        chunks of such a tensor are empty, and the ring works with them: the messages of an empty chunk have no
+        bytes.""",
+        change="""
+     rank, ranks = dist.get_rank(), dist.get_world_size()
++    if tensor.numel() < ranks:
++        return
+""",
+    ),
+    KnownWrong(
         "no_broadcast",
         fails=("same_start/parameters", "same_start/buffers"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
