@@ -13,41 +13,44 @@ from rankzero.learn.distributed.world import WorldTimeoutError, run_world
 
 
 class Machine:
-    """Stands in for time and the kernel's counts: after each step, seconds that passed and that each thread waited."""
+    """Stands in for time and the kernel's counts: the seconds that passed, and that each thread ran and waited."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.time, self.waits = 100.0, dict[str, int]()
+        self.time, self.threads = 100.0, dict[str, tuple[int, int]]()
         monkeypatch.setattr(time, "monotonic", lambda: self.time)
-        monkeypatch.setattr(WorkClock, "_read", lambda clock: dict(self.waits))
+        monkeypatch.setattr(WorkClock, "_read", lambda clock: dict(self.threads))
 
-    def step(self, seconds: float, **waited: float) -> None:
+    def step(self, seconds: float, **threads: tuple[float, float]) -> None:
         self.time += seconds
-        for thread, wait in waited.items():
-            self.waits[thread] = self.waits.get(thread, 0) + int(wait * 1e9)
+        for thread, (ran, waited) in threads.items():
+            before = self.threads.get(thread, (0, 0))
+            self.threads[thread] = before[0] + int(ran * 1e9), before[1] + int(waited * 1e9)
 
 
 def test_the_clock_stands_still_while_the_thread_that_waits_longest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
-    machine.step(0, a=50)  # before the clock begins
+    machine.step(0, a=(0.0, 50.0))  # before the clock begins
     clock = WorkClock(list)
-    begin = clock.now()
-    for seconds, waits, shown in (
-        (1, {"a": 0.0}, 1.0),
-        (1, {"a": 0.25, "b": 0.5}, 1.5),
-        (1, {"c": 0.75}, 1.75),  # a new process
-        (1, {"c": 1.0}, 1.85),  # a tenth of the time is counted always
-        (10, {}, 11.85),
+    for seconds, threads, counted in (
+        (1, {"a": (1.0, 0.0)}, 1.0),
+        (1, {"a": (0.25, 0.25), "b": (0.1, 0.5)}, 0.5),
+        (1, {"c": (0.0, 0.75)}, 0.25),  # a new process
+        (1, {"c": (0.0, 1.0)}, 0.1),  # a tenth of the time is counted always
+        (1, {"a": (0.4, 0.6), "b": (0.4, 0.6)}, 0.8),  # they ran for so long between them
+        (1, {f"thread {n}": (0.125, 0.875) for n in range(16)}, 1.0),  # as on two cores without any other process
+        (10, {}, 10.0),
     ):
-        machine.step(seconds, **waits)
-        assert clock.now() - begin == pytest.approx(shown)
-    assert clock.waited == pytest.approx(14 - 11.85)
+        before = clock.now()
+        machine.step(seconds, **threads)
+        assert clock.now() - before == pytest.approx(counted)
+    assert clock.waited == pytest.approx(16 - 13.65)
 
 
 def test_the_clock_looks_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     clock = WorkClock(list)
     begin = clock.now()
-    machine.step(0.05, a=0.04)
+    machine.step(0.05, a=(0.0, 0.04))
     assert clock.now() - begin == pytest.approx(0.05)
     machine.step(0.06)
     assert clock.now() - begin == pytest.approx(0.07)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-LOOK_S = 0.1  # from one look at the processes to the next; the waiting of a process that ends in between is not seen
+LOOK_S = 0.1  # from one look at the processes to the next; what a process does that ends in between is not seen
 SLOWEST = 10  # the clock runs at least at a tenth of the speed of time, so that every limit is reached
 
 
@@ -24,33 +24,37 @@ def descendants(process: int) -> list[int]:
 class WorkClock:
     """A clock in seconds that does not count the time in which `processes()` were ready to run while others ran.
 
-    Of several threads in several processes, the one that waited longest counts. Where the kernel does not tell how long
-    a thread waited (it does on Linux, in /proc/…/schedstat), the clock runs like any other.
+    Of several threads in several processes, the one that waited longest counts. The clock does not stand still for
+    processes that keep a core busy between them: these wait for each other. Where the kernel does not tell how long a
+    thread waited (Linux does, in /proc/…/schedstat), the clock runs like any other.
     """
 
     def __init__(self, processes: Callable[[], Iterable[int]]) -> None:
         self.waited = 0.0  # seconds in which the clock stood still
         self._processes = processes
-        self._looked, self._waits = time.monotonic(), self._read()
+        self._looked, self._threads = time.monotonic(), self._read()
 
     def now(self) -> float:
         """Returns the time since an unknown moment: only the difference of two such times has a meaning."""
         now = time.monotonic()
         elapsed = now - self._looked
         if elapsed >= LOOK_S:
-            waits = self._read()
-            longest = max((wait - self._waits.get(thread, 0) for thread, wait in waits.items()), default=0)
-            self.waited += min(longest / 1e9, elapsed * (1 - 1 / SLOWEST))
-            self._looked, self._waits = now, waits
+            threads = self._read()
+            before = [self._threads.get(thread, (0, 0)) for thread in threads]
+            ran = sum(after[0] - then[0] for after, then in zip(threads.values(), before, strict=True)) / 1e9
+            waits = (after[1] - then[1] for after, then in zip(threads.values(), before, strict=True))
+            counted = max(elapsed - max(waits, default=0) / 1e9, ran, elapsed / SLOWEST)
+            self.waited += max(0.0, elapsed - counted)
+            self._looked, self._threads = now, threads
         return now - self.waited
 
-    def _read(self) -> dict[str, int]:
-        """Returns the nanoseconds that each thread has waited for a core since it began."""
-        waits = {}
+    def _read(self) -> dict[str, tuple[int, int]]:
+        """Returns for each thread the nanoseconds that it has run, and that it has waited for a core."""
+        threads = {}
         for process in self._processes():
             with suppress(OSError):
                 for thread in os.listdir(f"/proc/{process}/task"):
                     with suppress(OSError, IndexError, ValueError):
-                        text = Path(f"/proc/{process}/task/{thread}/schedstat").read_text("ascii")
-                        waits[thread] = int(text.split()[1])
-        return waits
+                        ran, waited = Path(f"/proc/{process}/task/{thread}/schedstat").read_text("ascii").split()[:2]
+                        threads[thread] = int(ran), int(waited)
+        return threads
