@@ -242,7 +242,8 @@ def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float
     deadline = math.inf if seconds is None else clock.now() + seconds
     passed_on = 0
     while running := [rank for rank in world if rank.status == "running"]:
-        if (remaining := deadline - clock.now()) <= 0:
+        remaining = math.inf if deadline == math.inf else deadline - clock.now()  # without a limit, do not look
+        if remaining <= 0:
             _locate_stuck_ranks(running, folder, clock)
             break
         _handle_next_event(running, folder, min(LOOK_S, remaining))
