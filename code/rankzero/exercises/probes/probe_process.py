@@ -48,6 +48,7 @@ def run_probes(request: dict[str, Any], token: str, result: int, printed: int, f
 
     try:
         os.setpgid(0, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # until there is a line of the learner's file to report
         os.dup2(printed, 1)
         os.dup2(printed, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
