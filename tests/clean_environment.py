@@ -23,6 +23,7 @@ REMOVED_BEGINNINGS = ("LC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 SET = {
     "TERM": "xterm-256color",
     "LANG": "C.UTF-8",
+    "OMP_WAIT_POLICY": "PASSIVE",  # a thread that waits lets others run: the tests' processes share few cores
     # git takes a checkout that another user owns, as in a container with a mounted folder
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.directory",
