@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from rankzero.errors import UserError
 
+NORM_EPS = 1e-5  # as in Llama 2 and 3; PyTorch's default is the dtype's own eps, 1.2e-7 in fp32
+
 
 @dataclass(frozen=True)
 class LlamaConfig:
@@ -99,9 +101,9 @@ class Block(nn.Module):
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
-        self.norm1 = nn.RMSNorm(config.hidden_dim)
+        self.norm1 = nn.RMSNorm(config.hidden_dim, eps=NORM_EPS)
         self.attention = Attention(config)
-        self.norm2 = nn.RMSNorm(config.hidden_dim)
+        self.norm2 = nn.RMSNorm(config.hidden_dim, eps=NORM_EPS)
         self.mlp = MLP(config)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -118,7 +120,7 @@ class Llama(nn.Module):
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.hidden_dim)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
-        self.norm = nn.RMSNorm(config.hidden_dim)
+        self.norm = nn.RMSNorm(config.hidden_dim, eps=NORM_EPS)
         self.head = nn.Linear(config.hidden_dim, config.vocab_size, bias=False)  # not tied
 
     def forward(self, tokens: Tensor) -> Tensor:
