@@ -401,7 +401,7 @@ def test_the_command_prints_plan_and_counts() -> None:
         "64 shards (ZeRO-3)",
         "peak",
         "all_gather, 64 shard",
-        "A STEP TAKES at least",
+        "A STEP TAKES, estimated",
         "COUNTED",
         "only computed",
     ):
@@ -502,7 +502,7 @@ def test_the_plot_shows_memory_and_time() -> None:
     assert left.get_title() == "tiny, one rank of 8: at most 3.22 GB of 80"
     labels = [label.get_text() for label in right.get_yticklabels()]
     assert labels == ["compute", "update", "hidden communication"]
-    assert plot_plan(make(PRESETS["gpt2"], Layout(), batch_size=1)).axes[1].get_xlabel() == "ms of one step, at least"
+    assert plot_plan(make(PRESETS["gpt2"], Layout(), batch_size=1)).axes[1].get_xlabel() == "ms of one step, estimated"
 
 
 DOES_NOT_FIT = (

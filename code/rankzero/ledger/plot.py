@@ -86,6 +86,6 @@ def draw_time(axes: Axes, plan: Plan) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(right=1.4 * factor * max(step.seconds, step.hidden))
-    axes.set_xlabel(f"{unit} of one step, at least")
+    axes.set_xlabel(f"{unit} of one step{plan.bound}")
     axes.set_title(f"one step: {step.seconds * factor:.3g} {unit}, MFU {step.mfu:.1%}", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)

@@ -26,7 +26,7 @@ class Alternative:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours per billion tokens, at least."""
+        """GPU-hours per billion tokens, by the estimate of a step's seconds."""
         return self.plan.estimate.seconds * self.plan.layout.world_size / self.plan.tokens * 1e9 / 3600
 
 

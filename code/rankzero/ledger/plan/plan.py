@@ -84,6 +84,11 @@ class Plan:
         return pipeline_schedule.bubble(self.layout.pipeline, self.layout.micro_batches, self.layout.interleave)
 
     @property
+    def bound(self) -> str:
+        """Words that follow a time: a lower bound if products reach all of the peak, otherwise an estimate."""
+        return " at least" if self.efficiency == 1 else ", estimated"
+
+    @property
     def flops(self) -> int:
         """FLOPs of the model for a step, by 6N + 12LHQT."""
         return model_flops(self.config, self.tokens, self.seq_len)

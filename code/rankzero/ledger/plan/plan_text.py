@@ -89,7 +89,7 @@ def takes(plan: Plan) -> str:
     step = plan.estimate
     rates = "links as on their sheets" if plan.hardware.nvlink else f"rates {plan.hardware.source}"
     lines = [
-        f"A STEP TAKES at least (products at {plan.efficiency:.0%} of the peak, {rates})",
+        f"A STEP TAKES{plan.bound} (products at {plan.efficiency:.0%} of the peak, {rates})",
         *(
             f"  {LABELS[name]:<30}{seconds:>10.4f} s{seconds / step.seconds:>8.1%}"
             for name, seconds in step.parts.items()
@@ -120,7 +120,7 @@ def would_fit(plan: Plan, alternatives: Sequence[Alternative]) -> str:
     lines = ["WHAT WOULD FIT, the cheapest first"]
     if fewest != plan.layout.world_size:
         lines = [f"NOTHING FITS on {gpus}. The smallest number of GPUs that would is {fewest:,}"]
-    lines[0] += "; GPU-hours are per billion tokens, at least"
+    lines[0] += f"; GPU-hours are per billion tokens{alternatives[0].plan.bound}"
     for alternative in alternatives[:SHOWN]:
         other = alternative.plan
         each = "each of " * (other.layout.world_size > 1)

@@ -1,8 +1,9 @@
-"""Step time: a lower bound with its parts, from FLOPs, bytes, data sheets and one assumption.
+"""Step time: an estimate with its parts, from FLOPs, bytes, data sheets and one assumption.
 
 The assumption is the share of the peak that matrix products reach (`efficiency`). Every other number is a quotient of
 a count and a rate. Overlap is taken to be complete, links to reach the rates on their data sheets, and kernels to
-launch in no time: a real step is slower.
+launch in no time. So with an efficiency of 1 the estimate is a lower bound; with less, a step whose products reach a
+larger share of the peak can be faster than the estimate.
 """
 
 from dataclasses import dataclass
