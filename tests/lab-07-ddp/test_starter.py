@@ -262,6 +262,18 @@ def test_a_killed_rank_gets_one_report_and_no_process_stays(tmp_path: Path) -> N
     assert not alive
 
 
+@pytest.mark.real
+def test_the_smallest_script_trains_on_all_rows_under_torchrun() -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = str(LAB07.lab.folder / "smallest_ddp.py")
+    with cold_starts():
+        run = subprocess.run([*launch, script], env=environment(), capture_output=True, text=True, timeout=LONG_S)
+    assert run.returncode == 0, run.stderr
+    nats = [float(loss) for loss in re.findall(r"^epoch \d: (\S+) nats over 4096 rows", run.stdout, re.MULTILINE)]
+    assert len(nats) == 3
+    assert nats == sorted(nats, reverse=True)
+
+
 def test_break_it_is_a_patch_of_this_starter(tmp_path: Path) -> None:
     target = tmp_path / LAB07.lab.starter.relative_to(LAB07.lab.root)
     target.parent.mkdir(parents=True)
