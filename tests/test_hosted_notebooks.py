@@ -28,10 +28,14 @@ def test_the_address_is_set_in_one_place(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(f'[project.urls]\nRepository = "{ADDRESS}/"\n')
     assert read_address(tmp_path) == ADDRESS
     page = tmp_path / "README.md"
-    text = "<!-- repository: address -->\n`ADDRESS` is it: git clone ADDRESS rank-zero\n<!-- /repository -->\n"
-    filled = repository_address.fill(page, text, tmp_path)
-    assert f"`{ADDRESS}` is it: git clone {ADDRESS} rank-zero\n" in filled
+    filled = repository_address.fill(page, "<!-- repository: address -->\n<!-- /repository -->\n", tmp_path)
+    assert f"```sh\ngit clone {ADDRESS} rank-zero && cd rank-zero\nmake lab-02 " in filled
     assert repository_address.fill(page, filled, tmp_path) == filled
+
+
+def test_without_an_address_the_first_commands_can_be_pasted_in_a_clone(tmp_path: Path) -> None:
+    text = "<!-- repository: address -->\n<!-- /repository -->\n"
+    assert "its folder. Then:\n\n```sh\nmake lab-02 " in repository_address.fill(tmp_path / "README.md", text, tmp_path)
 
 
 def test_an_address_on_github_gives_links_to_colab_and_kaggle() -> None:

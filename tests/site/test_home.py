@@ -81,7 +81,7 @@ def test_a_number_of_the_first_caption_shows_its_claim(home: Page) -> None:
 def test_the_first_command_is_followed_by_its_output_and_its_picture(home: Page) -> None:
     install = home.locator("#install-and-run")
     text = install.inner_text()
-    assert re.search(r"git clone.*make lab-02.*MiB after.*loss \d", text, re.DOTALL)
+    assert re.search(r"make lab-02.*MiB after.*loss \d", text, re.DOTALL)
     expect(install.locator("figure.drawn svg")).to_be_visible()
 
 

@@ -1,18 +1,25 @@
 """Repository address: where others clone this repository from, set in pyproject.toml and named by pages and notebooks.
 
-README.md has a block whose `git clone` gets the address; without an address, it clones from `ADDRESS`::
+README.md has a block with the commands to begin with, which can be pasted as they are: they clone from the address, or
+begin in a clone if there is no address::
 
     <!-- repository: address -->
-    git clone ADDRESS rank-zero
     <!-- /repository -->
 """
 
-import re
 import tomllib
 from pathlib import Path
 
 from rankzero.curriculum import ROOT
 from rankzero.publish.generated_blocks import fill_blocks
+
+BEGIN = """You need Python 3.11 or newer, git and make, on Linux or macOS. {where}
+
+```sh
+{clone}make lab-02     # train a small GPT, in under a minute on two CPU cores
+```
+"""
+IN_A_CLONE = {"where": "Clone this repository and open a terminal in its folder. Then:", "clone": ""}
 
 
 def read_address(root: Path = ROOT) -> str:
@@ -23,12 +30,8 @@ def read_address(root: Path = ROOT) -> str:
 
 
 def fill(page: Path, text: str, root: Path = ROOT) -> str:
-    """Returns `text`, the text of `page`, with the address in its block. UserError for a block without `git clone`."""
-
-    def name_address(_: str, content: str) -> str:
-        command = re.search(r"git clone (\S+)", content)
-        if command is None:
-            raise LookupError("expected a command `git clone ADDRESS`")
-        return content.replace(command[1], read_address(root) or "ADDRESS")
-
-    return fill_blocks(page, text, "repository", name_address)
+    """Returns `text`, the text of `page`, with the first commands in its block."""
+    address = read_address(root)
+    clone = {"where": "Then:", "clone": f"git clone {address} rank-zero && cd rank-zero\n"}
+    commands = BEGIN.format(**(clone if address else IN_A_CLONE))
+    return fill_blocks(page, text, "repository", lambda *_: commands)
