@@ -132,7 +132,7 @@ def test_the_next_thing_to_write_is_said_with_file_and_line(lab: Lab) -> None:
             "",
             "-two-words.md has 1 of the 2 figures that a page",
         ),
-        ("_figures", "page", "## Mental Model", "## Model\n\n## A\n\n## B", "has no figure before its section 'A'"),
+        ("_figures", "page", "## Concept Goal", "## A\n\n## B", "has no figure before its section 'B'"),
         ("_figures", "page", "## Concept Goal", "## 1\n\n## 2", "words/figures.py: see 'Add a figure' in CONTRIBUTING"),
         ("_exercises", "page", "<!-- hints: mean_loss -->", "", "add the lines <!-- hints: mean_loss --> and"),
         ("_exercises", "checks", '"How many tokens does each loss stand for?",', "", "has 1 hints: write two or more"),

@@ -1,11 +1,13 @@
 """Figures: each committed picture is what its code draws, stands on its page, and can be read in both themes."""
 
+import html
 import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.figure import Figure
+from picture_texts import contrasts_of_words
 from typer.testing import CliRunner
 
 from rankzero.cli.app import app
@@ -27,12 +29,17 @@ OPENING = re.compile(r"<!-- figure: ([\w-]+) -->")
 
 HASH = re.compile(r"(?<=[\"#])[a-z]+[0-9a-f]{10}\b")  # names of parts of a picture, made of its coordinates
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-WORDS = re.compile(r">([^<]*)</text>")
+WORDS = re.compile(r">([^<]*)</(?:text|tspan)>")
+
+
+def words_of(svg: str) -> list[str]:
+    """Returns the words of a picture in the order in which they are painted."""
+    return [html.unescape(words) for words in WORDS.findall(svg) if words.strip()]
 
 
 def same_picture(one: str, other: str) -> bool:
     """Tells whether two pictures differ at most in the last digit of places, which another processor rounds."""
-    if WORDS.findall(one) != WORDS.findall(other):
+    if words_of(one) != words_of(other):
         return False
     one, other = HASH.sub("", one), HASH.sub("", other)
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=False)
@@ -64,8 +71,11 @@ PROVEN = {ROOT / "handbook" / "figures" / "memory.py"}
 def test_each_committed_picture_is_what_its_code_draws(source: Path) -> None:
     for drawn in figures_of(source):
         light, dark = (drawn.file(theme).read_text(encoding="utf-8") for theme in ("light", "dark"))
-        assert same_picture(light.partition("\n")[2], themes.light(drawn)), f"run `rankzero figures {drawn.name}`"
+        svg = themes.drawn(drawn)
+        again = themes.tidied(drawn.name, svg)
+        assert same_picture(light.partition("\n")[2], again), f"run `rankzero figures {drawn.name}`"
         assert dark == themes.dark(light)
+        assert words_of(again) == words_of(svg), f"{drawn.name}: the words are not those that were drawn"
 
 
 def test_a_style_that_the_process_has_set_changes_no_picture() -> None:
@@ -93,13 +103,11 @@ EXCEPTIONS = {"handbook/claims.md", "handbook/README.md"}  # a generated table; 
 
 
 def test_each_page_has_two_figures_and_one_near_its_top() -> None:
-    chapters = dict.fromkeys((ROOT / "handbook").glob("*.md"), figure_blocks.CHAPTER)
-    sections = chapters | dict.fromkeys((ROOT / "labs").glob("*.md"), figure_blocks.LAB_PAGE)
     lacks = {
         name: lack
-        for page, section in sorted(sections.items())
+        for page in sorted((*(ROOT / "handbook").glob("*.md"), *(ROOT / "labs").glob("*.md")))
         if (name := str(page.relative_to(ROOT))) not in EXCEPTIONS
-        and (lack := figure_blocks.missing_figures(page.read_text(encoding="utf-8"), section))
+        and (lack := figure_blocks.missing_figures(page.read_text(encoding="utf-8")))
     }
     assert lacks == {}
 
@@ -120,7 +128,7 @@ FIGURE = "<!-- figure: a -->\n<!-- /figure -->\n"
     ],
 )
 def test_a_page_that_lacks_a_figure_is_told_which(page: str, lack: str) -> None:
-    assert figure_blocks.missing_figures(page, figure_blocks.CHAPTER) == lack
+    assert figure_blocks.missing_figures(page) == lack
 
 
 def test_captions_are_sentences_and_descriptions_say_what_is_seen() -> None:
@@ -136,27 +144,73 @@ def test_words_in_pictures_are_large_enough_to_read() -> None:
         assert all(float(size) >= 8.5 for size in sizes), drawn.name
 
 
-def contrast(color: str, paper: str) -> float:
-    """The ratio of contrast that WCAG defines, from 1 to 21."""
-    light = []
-    for name in (color, paper):
-        shares = [byte / 255 for byte in bytes.fromhex(name[1:])]
-        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-        light.append(sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True)))
-    return (max(light) + 0.05) / (min(light) + 0.05)
-
-
-ON_DARK_AREAS = {style.PAPER, style.PANEL}  # colors of words that stand on an area of a dark color
-
-
 @pytest.mark.parametrize(("theme", "paper"), [("light", style.PAPER), ("dark", style.DARK[style.PAPER])])
 def test_words_in_pictures_have_enough_contrast(theme: str, paper: str) -> None:
     """4.5 is WCAG's limit for text of this size."""
-    exempt = ON_DARK_AREAS if theme == "light" else {style.DARK[c] for c in (*ON_DARK_AREAS, style.ON_BRIGHT)}
-    for drawn in all_figures().values():
-        words = re.findall(r"<text [^>]*fill: (#\w{6})", drawn.file(theme).read_text(encoding="utf-8"))
-        faint = {color for color in set(words) - exempt if contrast(color, paper) < 4.5}
-        assert not faint, drawn.name
+    faint = {
+        f"{drawn.name}: {word}": round(ratio, 1)
+        for drawn in all_figures().values()
+        for word, ratio in contrasts_of_words(drawn.file(theme).read_text(encoding="utf-8"), paper).items()
+        if ratio < 4.5
+    }
+    assert faint == {}
+
+
+SQUARE = '<path d="M 10 10\nL 90 10\nL 90 40\nL 10 40\nz\n" style="fill: {}"/>'
+DISC = '<defs><path id="disc" d="M 0 -9\nC 12 -9 12 9 0 9\nC -12 9 -12 -9 0 -9\nz\n" style="stroke: #1f2328"/></defs>'
+CLIP = '<defs><clipPath id="axes"><rect x="0" y="0" width="40" height="50"/></clipPath></defs>'
+WORDS_AT = '<text style="font-size: 10px; text-anchor: middle; fill: {}" x="{}" y="28">words</text>'
+TSPAN = '<tspan x="0" y="0" style="font-size: 10px; fill: {}">words</tspan>'
+FORMULA = f'<g transform="translate(40 28)"><text>{TSPAN}</text></g>'
+UPRIGHT = '<text style="font-size: 10px; fill: {}" transform="translate({} 38) rotate(-90)">words</text>'
+
+
+def contrast_of_words(*parts: str) -> float:
+    """The contrast of `words` in a picture of these parts, on white paper."""
+    namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return contrasts_of_words(f"<svg {namespaces}>{''.join(parts)}</svg>", style.PAPER)["words"]
+
+
+ON_SKY = SQUARE.format(style.SKY)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (WORDS_AT.format(style.GRAY, 150),),
+        (ON_SKY, WORDS_AT.format(style.PAPER, 50)),
+        (ON_SKY, WORDS_AT.format(style.PAPER, 150)),
+        (ON_SKY, WORDS_AT.format(style.WORDS[style.ORANGE], 50)),
+        (SQUARE.format(style.BLUE), WORDS_AT.format(style.PAPER, 84)),  # the last letters stand beside the square
+        (WORDS_AT.format(style.INK, 50), ON_SKY),  # covered
+        (SQUARE.format(f"{style.INK}; fill-opacity: 0.6"), WORDS_AT.format(style.INK, 50)),
+        (SQUARE.format(f"{style.INK}; opacity: 0.6"), WORDS_AT.format(style.INK, 50)),
+        (ON_SKY, FORMULA.format(style.PAPER)),
+        (ON_SKY, UPRIGHT.format(style.PAPER, 50)),
+        (DISC, f'<use xlink:href="#disc" x="50" y="25" style="fill: {style.SKY}"/>', WORDS_AT.format(style.PAPER, 50)),
+        (ON_SKY, WORDS_AT.format(style.GRAY, 50).replace("<text", '<text class="outlined"')),
+    ],
+)
+def test_faint_words_are_found(parts: tuple[str, ...]) -> None:
+    assert contrast_of_words(*parts) < 4.5
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (WORDS_AT.format(style.MUTED, 50),),
+        (ON_SKY, WORDS_AT.format(style.ON_BRIGHT, 50)),
+        (ON_SKY, SQUARE.format(style.BLUE), WORDS_AT.format(style.PAPER, 50)),  # the upper square counts
+        (ON_SKY, WORDS_AT.format(style.MUTED, 150)),
+        (ON_SKY, UPRIGHT.format(style.MUTED, 150)),
+        (SQUARE.format(f"{style.SKY}; fill-opacity: 0.1"), WORDS_AT.format(style.MUTED, 50)),
+        (SQUARE.format("none; stroke: #1f2328"), WORDS_AT.format(style.INK, 50)),
+        (CLIP, f'<g clip-path="url(#axes)">{SQUARE.format(style.INK)}</g>', WORDS_AT.format(style.INK, 65)),
+        (SQUARE.format(style.INK), WORDS_AT.format(style.INK, 50).replace("<text", '<text class="outlined"')),
+    ],
+)
+def test_words_that_can_be_read_are_not_found(parts: tuple[str, ...]) -> None:
+    assert contrast_of_words(*parts) >= 4.5
 
 
 def test_a_color_without_a_dark_twin_is_refused_by_name() -> None:
@@ -190,6 +244,16 @@ def test_an_inline_picture_takes_its_colors_from_the_page_and_is_described() -> 
     used = set(re.findall(r"var\((--figure-\w+)\)", svg))
     assert used
     assert all(f"{name}:" in themes.variables() for name in used)
+
+
+def test_a_narrow_picture_keeps_its_scale_on_the_page_and_the_site() -> None:
+    drawn = all_figures()["hybrid-two-by-four"]
+    page = (ROOT / drawn.page).read_text(encoding="utf-8")
+    assert f'src="pictures/{drawn.name}.svg" width="495"' in page, "720 pixels are 518 points"
+    assert "data-narrow" in themes.inline(drawn.file("light").read_text(encoding="utf-8"), "boxes")
+    wide = all_figures()["who-holds-what"]
+    assert f'src="pictures/{wide.name}.svg" width="720"' in page
+    assert "data-narrow" not in themes.inline(wide.file("light").read_text(encoding="utf-8"), "strips")
 
 
 def test_a_mistyped_figure_or_page_gets_one_sentence() -> None:

@@ -158,7 +158,7 @@ def measure(
 
     ValueError, before any call, if `repeats` is 0 or less. With a clock that goes 3.0, 1.0 and 2.0 seconds forward
     in three repeats of 10 calls, the result is 0.2.
-    Read: handbook/profiling-and-roofline.md, "Before you measure"
+    Read: handbook/profiling.md, "Before you measure"
     """
     raise NotImplementedError("measure is not written yet. A hint: rankzero hint 00 measure")
 

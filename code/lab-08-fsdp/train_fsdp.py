@@ -93,7 +93,7 @@ def train_step(
     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over this rank's tokens
     after("forward")
 
-    loss.backward()  # gathers block by block; a reduce-scatter leaves this rank's shard of the mean in p.grad
+    loss.backward()  # gathers blocks again; leaves this rank's shard of the mean in p.grad
     after("backward")
 
     optimizer.step()  # updates this rank's shards, with its shards of the averages

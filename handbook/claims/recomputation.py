@@ -18,6 +18,7 @@ from rankzero.claims.toolkit.kept_bytes import LiveBytes, Recomputed
 from rankzero.claims.toolkit.starters import starter
 from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory
+from rankzero.ledger.segments import even, lengths_of_lowest_peak, peak_of_lengths
 
 CHEN = "[Chen et al.](https://arxiv.org/abs/1604.06174)"
 Run = Callable[[Tensor], Tensor]
@@ -35,12 +36,6 @@ def peak_of_segments(blocks: list[nn.Module], x: Tensor, lengths: list[int]) -> 
     return memory.peak_activations / x.nbytes
 
 
-def even(layers: int, segments: int) -> list[int]:
-    """Lengths of even segments, longer ones first."""
-    short, longer = divmod(layers, segments)
-    return [short + (place < longer) for place in range(segments)]
-
-
 @claim(
     "recompute-root-of-layers",
     "16 layers that keep one tensor each (linear, tanh) peak lowest in about √16 segments: 4 or 5 of them.",
@@ -55,21 +50,24 @@ def root_of_layers() -> Mapping[str, float]:
     return {str(n): peak_of_segments(blocks, torch.randn(64, 32), even(16, n)) for n in (1, 2, 4, 5, 8, 16)}
 
 
+GPT_SEGMENTS = {str(n): even(64, n) for n in (8, 32, 40, 64)} | {"unequal": lengths_of_lowest_peak(64, inside=16)}
+
+
 @claim(
     "recompute-segments-of-a-gpt",
-    "64 GPT blocks peak at {expected[8]} inputs in 8 segments, {expected[32]} in 32, {expected[40]} in 40 and "
-    "{expected[64]} in 64.",
-    expected={"8": 135, "32": 63, "40": 55, "64": 79},
+    "64 GPT blocks peak at {expected[8]} inputs in 8 segments, {expected[32]} in 32, {expected[40]} in 40, "
+    "{expected[64]} in 64, and {expected[unequal]} in segments of 3, then 2, then 1 blocks, the least of all lengths.",
+    expected={name: peak_of_lengths(lengths, inside=16) for name, lengths in GPT_SEGMENTS.items()},
     unit="B·T·C",
     tolerance=0.4,  # statistics of norms and attention: a few numbers per token
 )
 def segments_of_a_gpt() -> Mapping[str, float]:
-    """Runs 64 small blocks in each number of segments and counts what autograd keeps at the fullest moment."""
+    """Runs 64 small blocks in segments and counts what autograd keeps at the fullest moment. Expected: the formula."""
     torch.manual_seed(0)
     config = GPTConfig(vocab_size=1, block_size=8, n_head=1, hidden_dim=128)
     blocks: list[nn.Module] = [Block(config) for _ in range(64)]
     x = torch.randn(1, 8, 128)
-    return {str(n): peak_of_segments(blocks, x, even(64, n)) for n in (8, 32, 40, 64)}
+    return {name: peak_of_segments(blocks, x, lengths) for name, lengths in GPT_SEGMENTS.items()}
 
 
 def peak_of_choice(blocks: list[nn.Module], x: Tensor, recomputed: Collection[int]) -> int:
@@ -277,3 +275,27 @@ def greedy_is_not_best() -> float:
             sums[0] += sum(flops[p] for p in chosen)
             sums[1] += min(costs)
     return 100 * (sums[0] / sums[1] - 1)
+
+
+@claim(
+    "recompute-other-metadata",
+    "If the second run makes a tensor of another dtype, PyTorch raises 'Recomputed values for the following tensors "
+    "have different metadata than during the forward pass'; equal runs raise nothing.",
+    expected={"another dtype": 1, "the same": 0},
+    unit="1: CheckpointError",
+)
+def other_metadata() -> Mapping[str, float]:
+    """Checkpoints a function that reads a flag, changes the flag or not before backward, and looks for the text."""
+
+    def refused(changed: bool) -> int:
+        flag = {"double": False}
+        x = torch.ones(3, requires_grad=True)
+        y = checkpoint(lambda x: (x.double() if flag["double"] else x).sin().sin(), x, use_reentrant=False)
+        flag["double"] = changed
+        try:
+            y.sum().backward()
+        except RuntimeError as error:
+            return int("have different metadata than during the forward pass" in str(error))
+        return 0
+
+    return {"another dtype": refused(True), "the same": refused(False)}

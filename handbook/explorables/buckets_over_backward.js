@@ -11,14 +11,14 @@ function compute({ buckets, link, tokens }) {
 
 const explorable = {
   guess: {
-    question: "With 8 buckets over a link of 50 GB/s the step waits 17.5 ms after backward, which takes 164 ms. How long does it wait over 25 GB/s?",
+    question: "With 8 buckets and one rank per node (50 GB/s) the step waits 17.5 ms after backward, which takes 164 ms. How long does it wait over 25 GB/s?",
     unit: "ms",
     answer: () => compute({ ...start, link: 25 }).wait,
     why: "The exchange now takes 280 ms, longer than backward, and its first bucket leaves after an eighth of backward. What backward cannot hide, the step waits for.",
   },
   controls: [
     { name: "buckets", label: "Buckets", values: [1, 2, 4, 8, 16, 32] },
-    { name: "link", label: "Link", values: [12.5, 25, 50, 100, 200, 450], unit: "GB/s" },
+    { name: "link", label: "Link", values: [12.5, 25, 50, 100, 200, 400, 450], unit: "GB/s" },
     { name: "tokens", label: "Tokens per rank", values: [2048, 4096, 8192, 16384, 32768] },
   ],
   start,

@@ -15,5 +15,5 @@ def sends(forward: float, backward: float, exchange: float, buckets: int) -> lis
 
 
 FORMULAS = (sends,)
-# Milliseconds of the running example: 16,384 tokens per rank, 50 GB/s.
+# Milliseconds of the running example: 16,384 tokens per rank, one rank per node (50 GB/s).
 DATA = {name: measured_value("ddp-exchange-hidden")[name] for name in ("forward", "backward", "exchange")}

@@ -16,9 +16,9 @@ BY_SIZE = (style.ORANGE, style.AMBER, style.BLUE, style.GREEN)  # small batches 
 @figure(
     "gradients-of-two-weights",
     caption="Gradients of a model with two weights. Each dot is the mean gradient of one batch; the arrow is the "
-    "gradient over all data. [32 %](claim:gradients-of-two-weights) of single examples point away from the arrow, "
-    "[5.5 %](claim:gradients-of-two-weights) of the means of 8 and none of the means of 64. A batch of 8 is "
-    "this model's noise scale, defined below.",
+    "gradient over all data. [32 %](claim:gradients-of-two-weights) of one-example gradients point away from the "
+    "arrow, [5.5 %](claim:gradients-of-two-weights) of the means of 8 and none of the means of 64. This model's "
+    "noise scale, defined below, is 8.",
     description="Three clouds of dots around the tip of an arrow, for batches of 1, 8 and 64. At batch 1 the dots "
     "spread over the panel, several times as far as the arrow is long. At 8 they spread about as far as the arrow is "
     "long. At 64 they lie close to its tip.",
@@ -111,8 +111,8 @@ def steps_and_examples_of_a_gpt() -> Figure:
 
 @figure(
     "tokens-per-second-by-batch",
-    caption="Left: training rate of Lab 02's GPT on one CPU thread, with the spread of repetitions. Up to 16 tokens "
-    "the rate grows almost in proportion to the batch, then more slowly. Right: the largest share of an H100's "
+    caption="Left: training speed of Lab 02's GPT on one CPU thread, with the spread of repetitions. Up to 16 tokens "
+    "the speed grows almost in proportion to the batch, then more slowly. Right: the largest share of an H100's "
     "arithmetic that one bf16 product with a 4096 × 4096 weight can use, by its rows, from data sheets.",
     description="Left: a line that rises from 1 at 4 tokens through about 10 at 64 tokens to about 30 at 1,024 tokens. "
     "Right: a line that rises in proportion to the rows, reaches 100 % at about 345 rows, and stays there.",

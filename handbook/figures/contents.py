@@ -29,7 +29,8 @@ ANSWERS = {
     "batch-size-and-scaling": (FAST, LEARNS),
     "recomputation": (FITS, FAST),
     "model-families": (FITS, LEARNS),
-    "profiling-and-roofline": (FAST,),
+    "profiling": (FAST,),
+    "mfu": (FAST,),
     "engineering-tips": (FAST, LEARNS),
     "distributed-data-parallel": (FAST,),
     "several-nodes": (FAST,),
@@ -107,7 +108,7 @@ def draw_chapters(axes: Axes, station: Station, top: float) -> None:
     "say which of the three questions about a training run a chapter answers. Labs 03 to 08 start from Lab 02's "
     "program and add one idea each.",
     description="A column of boxes, one per lab, dashed for planned labs. Beside each box are the titles of its "
-    "chapters: one to five per lab. Colored dots mark whether a chapter answers does it fit, is it fast, or does it "
+    "chapters: one to six per lab. Colored dots mark whether a chapter answers does it fit, is it fast, or does it "
     "learn. A line leads from Lab 02 to each of the labs 03 to 08.",
 )
 def map_of_labs_and_chapters() -> Figure:

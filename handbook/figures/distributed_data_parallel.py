@@ -7,11 +7,12 @@ from rankzero.figures import style
 from rankzero.figures.charts import measured_value
 from rankzero.figures.figure import figure
 from rankzero.figures.shapes import arrow, box, cells
+from rankzero.ledger.hardware import HARDWARE
 
 
 def labeled_cells(axes: Axes, x: float, y: float, texts: list[str], color: str, title: str) -> None:
     """Draws a gradient as a row of cells with its title above."""
-    cells(axes, x, y, 5, [color] * len(texts), texts=texts, text_color=style.PAPER, edge=style.PAPER)
+    cells(axes, x, y, 5, [color] * len(texts), texts=texts, edge=style.PAPER)
     axes.text(x + 2.5 * len(texts), y - 0.8, title, ha="center", va="bottom", color=color)
 
 
@@ -21,7 +22,7 @@ def labeled_cells(axes: Axes, x: float, y: float, texts: list[str], color: str, 
     "the same step with the average, so their weights are equal again.",
     description="Two rows of boxes, one per rank. Rank 0 takes rows 1 to 4 of a batch, rank 1 rows 5 to 8. Forward and "
     "backward give the gradients (1, 3) on rank 0 and (3, 5) on rank 1. A box across both ranks, the all-reduce, gives "
-    "both ranks the sum (4, 8). Half of it, (2, 4), is the gradient with which both ranks make the same update.",
+    "both ranks the sum (4, 8). Half of the sum, (2, 4), is the gradient of the same update on both ranks.",
 )
 def one_average() -> Figure:
     drawing, axes = style.new_figure(2.75)
@@ -41,7 +42,7 @@ def one_average() -> Figure:
         arrow(axes, (80, middle), (85, middle), text="÷ 2", lift=1)
         labeled_cells(axes, 86, top + 2.5, ["2", "4"], style.GRADIENTS, "average")
         arrow(axes, (97, middle), (102, middle))
-        box(axes, 102.5, top, 17, 10, "the same\nupdate", color=style.WEIGHTS, text_color=style.PAPER, rounding=1)
+        box(axes, 102.5, top, 17, 10, "the same\nupdate", color=style.WEIGHTS, rounding=1)
     axes.text(17, 4.3, "rows of the batch", ha="center", va="bottom", color=style.ACTIVATIONS)
     box(axes, 67.5, 5, 12, 38, "all-\nreduce:\nthe sum\n4, 8", color=style.COMMUNICATION, rounding=1)
     return drawing
@@ -98,6 +99,55 @@ def ring_all_reduce() -> Figure:
     return drawing
 
 
+def draw_node(axes: Axes, left: float, top: float, used: int, *, upper: bool) -> float:
+    """Draws a node of 8 GPUs with a port for each, of which the first `used` take part; returns the GPUs' height."""
+    box(axes, left, top, 164, 62, color=style.PAPER, edge=style.MUTED, rounding=4)
+    gpus, ports = (top + 22, top + 48) if upper else (top + 26, top)
+    for index in range(8):
+        x, part = left + 6 + 19.2 * index, index < used
+        box(axes, x, gpus, 16, 16, color=style.GRAY if part else style.PANEL, edge=style.GRID)
+        box(axes, x + 2, ports, 12, 14, color=style.COMMUNICATION if part else style.PANEL, edge=style.GRID)
+    return gpus + 8
+
+
+def draw_rings(axes: Axes, left: float, ranks: int) -> None:
+    """Draws two nodes whose first GPUs form rings of `ranks`; one of the rings is drawn whole."""
+    h100, used = HARDWARE["h100"], ranks // 2
+    total = h100.bandwidth(ranks, 8 // used, 8, 16)
+    above, below = draw_node(axes, left, 20, used, upper=True), draw_node(axes, left, 136, used, upper=False)
+    first, last = (left + 14 + 19.2 * index for index in (0, used - 1))
+    for index in range(used):
+        x = left + 14 + 19.2 * index
+        arrow(axes, (x, 83), (x, 135), style="<|-|>", color=style.MUTED, head=7, line=1)
+    shift = 0 if used > 1 else 4
+    ring = ((first - shift, below), (first - shift, above), (last + shift, above), (last + shift, below))
+    xs, ys = zip(*ring, ring[0], strict=True)
+    axes.plot(xs, ys, color=style.ORANGE, linewidth=2.6, solid_joinstyle="round")
+    axes.text(left + 82, 4, f"{ranks} ranks, {used} per node", ha="center", va="top", fontweight="bold", fontsize=11)
+    axes.text(left + 6, 31, f"NVLink {h100.nvlink / 1e9:.0f} GB/s", va="center", fontsize=11)
+    axes.text(left + 6, 188, "8 GPUs, 8 ports", va="center", fontsize=11)
+    ports = f"{used} × {h100.network / 1e9:.0f} = " if used > 1 else ""
+    axes.text(left + 82, 218, f"{ports}{total / 1e9:.0f} GB/s", ha="center", va="center", fontsize=11)
+
+
+@figure(
+    "rings-through-ports",
+    caption="Two nodes of 8 H100s; each GPU has a network port (light blue). Left, 8 rings pass through all 16 GPUs. "
+    "Each ring leaves a node by another port (one ring is orange), and the ports' bandwidths add up. Right, ranks that "
+    "are alone in their nodes have one port.",
+    description="Two drawings of two nodes, one above the other, with a row of 8 GPUs and a row of 8 ports each. Left, "
+    "all ports are joined to the ports of the other node, and an orange ring runs through the upper row of GPUs, down "
+    "by the last port, back through the lower row and up by the first port: 8 times 50 is 400 GB/s. Right, only the "
+    "first GPU of each node takes part, with one port: 50 GB/s. NVLink in a node carries 450 GB/s.",
+)
+def rings_through_ports() -> Figure:
+    drawing, axes = style.new_figure(3.15, width=style.NARROW)
+    style.blank(axes, 360, 226)
+    draw_rings(axes, 1, 16)
+    draw_rings(axes, 195, 2)
+    return drawing
+
+
 def draw_schedule(axes: Axes, top: float, times: dict[str, float], buckets: int) -> None:
     """Draws forward, backward and the exchange of equal buckets, which are sent one after another once final."""
     forward, backward, exchange = times["forward"], times["backward"], times["exchange"]
@@ -120,8 +170,8 @@ def draw_schedule(axes: Axes, top: float, times: dict[str, float], buckets: int)
 
 @figure(
     "buckets-over-backward",
-    caption="The running example with 16,384 tokens per rank, 400 TFLOP/s and a link of 50 GB/s, drawn to scale. With "
-    "one bucket a step waits [140 ms](claim:ddp-exchange-hidden) for the exchange; with 8 buckets it waits "
+    caption="The running example with one rank per node (50 GB/s), 16,384 tokens per rank and 400 TFLOP/s, drawn to "
+    "scale. With one bucket a step waits [140 ms](claim:ddp-exchange-hidden) for the exchange; with 8 buckets it waits "
     "[17.5 ms](claim:ddp-exchange-hidden), for the last bucket alone.",
     description="Two schedules on one time axis in milliseconds. Above, forward takes 82, backward 164, and then one "
     "exchange of 140 in which nothing computes. Below, backward is cut into 8 parts; after each part a bucket of 17.5 "
@@ -142,8 +192,8 @@ def buckets_over_backward() -> Figure:
     caption="Expected time of a step if each rank takes twice the usual time in 1 step of 100 or of 1,000. "
     "With 512 ranks and 1 late step in 100, nearly every step is late.",
     description="Two curves of the expected step time over the number of ranks, from 1 to 4,096 on a logarithmic axis. "
-    "For delays in 1 step of 100 the curve rises from 1.01 over 1.47 at 64 ranks to 2.0 at 512 ranks. For delays in 1 "
-    "step of 1,000 it rises from 1.0 to 1.4 at 512 ranks and 2.0 at 4,096.",
+    "For delays in 1 step of 100 the curve rises from 1.01 to 1.47 at 64 ranks and 2.0 at 512. For delays in 1 step "
+    "of 1,000 the curve rises from 1.0 to 1.4 at 512 ranks and 2.0 at 4,096.",
 )
 def slowest_rank() -> Figure:
     drawing, axes = style.new_figure(2.7)

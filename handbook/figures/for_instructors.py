@@ -51,8 +51,8 @@ def sandbox_wall() -> Figure:
     shapes.box(axes, 71.5, 6, 27, 10.6, "supervisor: compares torch,\nprobes and Python\nbefore and after", size=8.6)
     shapes.box(axes, 71.5, 19, 27, 24, color=style.PAPER)
     axes.text(85, 21.6, "one process per exercise", ha="center", va="center", fontsize=8.6)
-    shapes.box(axes, 74, 24, 22, 7, "exercises.py", color=style.ORANGE, text_color=style.PAPER, weight="bold", size=9)
-    shapes.box(axes, 74, 33.5, 22, 7, "probe", color=style.BLUE, text_color=style.PAPER, weight="bold", size=9)
+    shapes.box(axes, 74, 24, 22, 7, "exercises.py", color=style.ORANGE, weight="bold", size=9)
+    shapes.box(axes, 74, 33.5, 22, 7, "probe", color=style.BLUE, weight="bold", size=9)
     axes.plot([50, 50], [4, 47], color=style.INK, linewidth=5, solid_capstyle="butt")
     for row, (text, inward) in enumerate(CROSSES):
         y = 10 + 6.6 * row

@@ -49,7 +49,7 @@ def activation_bytes(config: Config, tokens: int) -> int:
     "and `mlp.proj` keep 9 of them, additions keep none.",
     description="Ten horizontal bars in the order of the block's operations. norm1 0.38 MiB, attention.qkv 0.38, "
     "attention 1.5, attention.proj and the addition nothing, norm2 0.38, mlp.up 0.38, GELU 1.5, mlp.proj 1.5, the "
-    "second addition nothing. Beside each bar stands which tensor is kept.",
+    "second addition nothing. Each bar's label names the kept tensors.",
 )
 def kept_along_a_block() -> Figure:
     sizes = block_bytes(LAB_02, TOKENS)
@@ -111,9 +111,9 @@ def attention_square() -> Figure:
 
 @figure(
     "activation-share",
-    caption="Share of activations in fp32 training with AdamW, by the tokens of a batch. Lab 02's model has "
+    caption="Share of activations in fp32 training memory with AdamW, by the tokens of a batch. Lab 02's model has "
     "[2 %](claim:activation-share) at 8 tokens and [89 %](claim:activation-share) at 3,072. The share is "
-    "near one half at 3C tokens, where C is the model's width. Dots are measured, lines are computed by the ledger.",
+    "near one half at 3C tokens, where C is the model's width. Dots are measured, lines are formulas.",
     description="Two rising curves from near 0 to near 100 % over tokens from 4 to 100,000 on a logarithmic axis. Lab "
     "02's model crosses 50 % at 377 tokens, near 3C = 384, GPT-2 at about 2,500, near 3C = 2,304.",
 )

@@ -22,7 +22,7 @@ def one_update() -> Figure:
     drawing, axes = style.new_figure(2.9)
     style.blank(axes, 104, 40)
     axes.set_aspect("auto")
-    width, start = 10, 24
+    width, start, ink = 10, 24, style.text_on(style.GRADIENTS)
     box(axes, start - 8, 1, 7, 7, "clear", color=style.PANEL, size=9)
     for index in range(3):
         left = start + 2 * width * index
@@ -33,10 +33,10 @@ def one_update() -> Figure:
         low, high = 38 - 4 * index, 38 - 4 * (index + 1)
         axes.fill([left, middle, right, right, left], [low, low, high, 38, 38], color=style.GRADIENTS, linewidth=0)
         if index:
-            axes.text(left + 5, 38 - 2 * index, f"{index}/3", ha="center", va="center", color=style.PAPER)
+            axes.text(left + 5, 38 - 2 * index, f"{index}/3", ha="center", va="center", color=ink)
     end = start + 6 * width
     axes.fill([end, end + 17, end + 17, end], [26, 26, 38, 38], color=style.GRADIENTS, linewidth=0)
-    axes.text(end + 8.5, 32, "the batch's\ngradient", ha="center", va="center", color=style.PAPER, fontsize=9)
+    axes.text(end + 8.5, 32, "the batch's\ngradient", ha="center", va="center", color=ink, fontsize=9)
     box(axes, end, 1, 8.5, 7, "clip", color=style.AMBER, size=9)
     box(axes, end + 8.5, 1, 8.5, 7, "step", color=style.SKY, size=9)
     for height, text, color in ((17, "activations", style.ACTIVATIONS), (32, "p.grad", style.GRADIENTS)):

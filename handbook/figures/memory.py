@@ -220,8 +220,9 @@ def ledger_against_allocator() -> Figure:
         difference = f"{allocator - ledger:+.1f}".replace("-", "−").replace("−0.0", "0.0")
         axes.text(max(ledger, allocator) + 15, place, difference, va="center")
     widest = max(range(len(names)), key=lambda place: predicted[place])
-    for shift, text in ((-0.2, "predicted by the ledger"), (0.2, "allocator")):
-        axes.text(predicted[widest] - 15, widest + shift, text, ha="right", va="center", color=style.PAPER, fontsize=9)
+    for shift, text, color in ((-0.2, "predicted by the ledger", style.BLUE), (0.2, "allocator", style.ORANGE)):
+        ink = style.text_on(color)
+        axes.text(predicted[widest] - 15, widest + shift, text, ha="right", va="center", color=ink, fontsize=9)
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel="peak, MiB", ylim=(len(names) - 0.5, -0.6), xlim=(0, 1780))
     axes.set_xticks(range(0, 1501, 500), [f"{mib:,}" for mib in range(0, 1501, 500)])

@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 
 from rankzero.figures import style
 from rankzero.figures.figure import figure
+from rankzero.figures.shapes import arrow, box
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.pipeline_schedule import Action, begin_times, gpipe, order
@@ -73,7 +74,9 @@ def four_layouts() -> Figure:
         shares = {name: 100 * parts[name] / plan.estimate.seconds for name in TIME}
         draw_parts(time, place, shares, TIME)
     memory.set_yticks(range(len(found)), found)
-    memory.set(xlabel="GB at the peak, of 80", xlim=(0, 42), ylim=(3.5, -0.5), title="Memory")
+    memory.axvline(80, color=style.INK, linewidth=1.5)
+    memory.text(78.5, -0.42, "GPU: 80 GB", ha="right", va="top", rotation=90)
+    memory.set(xlabel="GB at the peak", xlim=(0, 84), ylim=(3.5, -0.5), title="Memory")
     time.set(xlabel="% of the step's time", xlim=(0, 100), title="Time")
     time.tick_params(axis="y", length=0)
     names = {Kind.TEMPORARY: "temporary", Kind.OPTIMIZER: "optimizer"}
@@ -84,6 +87,50 @@ def four_layouts() -> Figure:
         handles = [Rectangle((0, 0), 1, 1, color=color) for color in labels.values()]
         axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3 if axes is memory else 2,
                     columnspacing=1, handlelength=1)  # fmt: skip
+    return drawing
+
+
+def draw_halves(axes: Axes, middle: float, rank: int) -> None:
+    """Draws the products of one of two tensor ranks, around the height `middle`; empty: the other rank's halves."""
+    C, T, own = 22.0, 34.0, "₀₁"[rank]  # in points
+    box(axes, 36, middle - C / 2, 4 * C, C, color=style.PAPER, edge=style.MUTED)
+    box(axes, 204, middle - 2 * C, C, 4 * C, color=style.PAPER, edge=style.MUTED)
+    for x, y, wide, high, text, color in (
+        (0, middle - T / 2, C, T, "X", style.ACTIVATIONS),
+        (36 + 2 * C * rank, middle - C / 2, 2 * C, C, f"A{own}", style.WEIGHTS),
+        (140, middle - T / 2, 2 * C, T, f"GeLU\n(XA{own})", style.ACTIVATIONS),
+        (204, middle - 2 * C * (1 - rank), C, 2 * C, f"B{own}", style.WEIGHTS),
+        (253, middle - T / 2, C, T, f"P{own}", style.TEMPORARY),
+        (334, middle - T / 2, C, T, "Z", style.ACTIVATIONS),
+    ):
+        box(axes, x, y, wide, high, text, color=color, edge=style.MUTED, size=11)
+    for x, sign in ((29, "×"), (194, "×"), (239.5, "=")):
+        axes.text(x, middle, sign, ha="center", va="center", fontsize=12)
+    for start, end in ((126, 138), (278, 296), (319, 332)):
+        arrow(axes, (start, middle), (end, middle))
+
+
+@figure(
+    "columns-then-rows",
+    caption="An MLP's two matrices on two tensor ranks, to scale. A is split by columns and B by rows, so the first "
+    "product, GeLU and the second product need no message. The products P are partial sums; one all-reduce adds them "
+    "to Z.",
+    description="Two rows of boxes, one per rank. Each rank has the same X, T by C. Rank 0 multiplies it by the left "
+    "half of A, whose whole is C by 4C, applies GeLU to the product, T by 2C, and multiplies it by the upper half of "
+    "B, whose whole is 4C by C. Rank 1 does the same with the right half of A and the lower half of B. Both products, "
+    "T by C, enter a bar across both ranks, the all-reduce, and each rank gets their sum Z, T by C.",
+)
+def columns_then_rows() -> Figure:
+    drawing, axes = style.new_figure(3.4, width=style.NARROW)
+    style.blank(axes, 360, 246)
+    for rank, middle in enumerate((66, 172)):
+        axes.text(0, middle - 48, f"rank {rank}", fontweight="bold", fontsize=11)
+        draw_halves(axes, middle, rank)
+    box(axes, 298, 22, 20, 194, color=style.COMMUNICATION, edge=style.PAPER, rounding=3)
+    axes.text(308, 119, "all-reduce", rotation=90, ha="center", va="center", fontsize=11,
+              color=style.text_on(style.COMMUNICATION))  # fmt: skip
+    for x, shape in ((11, "T×C"), (80, "A: C×4C"), (162, "T×2C"), (215, "B: 4C×C"), (264, "T×C"), (344, "T×C")):
+        axes.text(x, 236, shape, ha="center", va="center", fontsize=11, color=style.MUTED)
     return drawing
 
 
@@ -98,7 +145,7 @@ def draw_schedule(axes: Axes, orders: list[list[Action]], runs: int = 1) -> None
             axes.add_patch(Rectangle((begin, stage), wide - 0.06, 0.86, color=color, alpha=faded))
             if runs == 1:
                 axes.text(begin + wide / 2, stage + 0.45, str(action.micro_batch + 1), ha="center", va="center",
-                          color=style.PAPER, fontsize=8.5)  # fmt: skip
+                          color=style.text_on(color), fontsize=8.5)  # fmt: skip
     axes.set(xlim=(0, 33), ylim=(4, -0.1), yticks=[0.43, 1.43, 2.43, 3.43])
     axes.set_yticklabels(["stage 1", "2", "3", "4"])
     axes.tick_params(axis="y", length=0)

@@ -1,5 +1,7 @@
 """Figures of the chapter on precision."""
 
+import math
+
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -7,6 +9,7 @@ from matplotlib.figure import Figure
 from rankzero.figures import style
 from rankzero.figures.charts import columns, draw_lines, measured_chart
 from rankzero.figures.figure import figure
+from rankzero.figures.shapes import box
 
 # Largest number, smallest normal number, distance from 1 to the next number.
 E2M1 = (6.0, 1.0, 0.5)
@@ -66,6 +69,39 @@ def formats_range_and_spacing() -> Figure:
         axes.set_ylim(5.6, -0.85)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
+    return drawing
+
+
+def bit_fields() -> dict[str, tuple[int, int]]:
+    """Returns each format's exponent bits and fraction bits: eps is 2 to the power of minus the fraction bits."""
+    widths = {name: torch.finfo(dtype).bits for name, dtype in DTYPES.items()} | {"fp4 e2m1": 4}
+    fractions = {name: -round(math.log2(eps)) for name, (_, _, eps) in formats().items()}
+    fields = {name: (widths[name] - 1 - fraction, fraction) for name, fraction in fractions.items()}
+    fp32 = fields.pop("fp32")
+    return {"fp32": fp32, "TF32": (fp32[0], fields["fp16"][1]), **fields}  # the exponent of fp32, the fraction of fp16
+
+
+@figure(
+    "bits-of-the-formats",
+    caption="The bits of seven formats: sign, exponent, fraction. fp16 and bf16 divide 16 bits differently. TF32 has "
+    "bf16's exponent and fp16's fraction.",
+    description="Seven rows of cells, one cell per bit, each with one sign bit. Exponent and fraction bits are 8 and "
+    "23 for fp32, 8 and 10 for TF32, 8 and 7 for bf16, 5 and 10 for fp16, 5 and 2 for fp8 e5m2, 4 and 3 for fp8 e4m3, "
+    "2 and 1 for fp4 e2m1.",
+)
+def bits_of_the_formats() -> Figure:
+    drawing, axes = style.new_figure(2.35, width=style.NARROW)
+    style.blank(axes, 360, 169)
+    left, size = 64, 7.6
+    for name, x, color in (("sign", left, style.MUTED), ("exponent", 96, style.BLUE), ("fraction", 190, style.ORANGE)):
+        axes.text(x, 6, name, color=color, va="center", fontsize=11)
+    for row, (name, (exponent, fraction)) in enumerate(bit_fields().items()):
+        y = 17 + 22 * row
+        axes.text(0, y + 7, name, va="center", fontsize=11)
+        colors = [style.GRAY] + [style.BLUE] * exponent + [style.ORANGE] * fraction
+        for bit, color in enumerate(colors):
+            box(axes, left + bit * size, y, size, 14, color=color, edge=style.PAPER)
+        axes.text(360, y + 7, f"1, {exponent}, {fraction}", va="center", ha="right", fontsize=11)
     return drawing
 
 

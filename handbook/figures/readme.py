@@ -96,7 +96,7 @@ def two_steps() -> Figure:
             axes.axvline(start + right, ymax=0.04 if right < 16 else 1, color=style.MUTED, linewidth=0.8, linestyle=":")
         axes.text((start + end) / 2, -4.6, f"step {step + 1}", ha="center", va="top", fontweight="bold")
     for x, y, name in ((6, 16, "activations"), (22, 6.2, "optimizer state"), (22, 1.5, "weights")):
-        axes.text(x, y, name, ha="center", va="center", color=style.PAPER)
+        axes.text(x, y, name, ha="center", va="center", color=style.text_on(COLORS[name]))
     axes.text(14.5, 14.4, "gradients", color=style.GRADIENTS, ha="center", va="center", fontsize=9)
     axes.text(5.7, 27.4, "temporary buffers", color=style.TEMPORARY, va="center")
     axes.set(ylabel="MiB", xlim=(0, times[-1]), ylim=(0, 41), xticks=[])

@@ -5,31 +5,7 @@ from matplotlib.figure import Figure
 from rankzero.figures import style
 from rankzero.figures.charts import columns, measured_chart
 from rankzero.figures.figure import figure
-
-
-def even(blocks: int, segments: int) -> list[int]:
-    """Lengths of even segments, longer ones first."""
-    short, longer = divmod(blocks, segments)
-    return [short + (index < longer) for index in range(segments)]
-
-
-def kept_over_a_step(lengths: list[int], inside: float) -> list[float]:
-    """Memory after each block of forward and backward, in inputs of a block; `inside` is a block's whole content.
-
-    Forward keeps one input per segment. Backward restores the inside of one segment at a time and frees it block by
-    block. A list of ones and one long segment describe recomputation; see `plain_step` for a step without it.
-    """
-    forward = [float(segment + 1) for segment, length in enumerate(lengths) for _ in range(length)]
-    backward = []
-    for segment in reversed(range(len(lengths))):
-        for left in range(lengths[segment], 0, -1):
-            backward.append(segment + left * inside)
-    return forward + backward
-
-
-def plain_step(blocks: int, inside: float) -> list[float]:
-    """Memory after each block without recomputation."""
-    return [inside * (block + 1) for block in range(blocks)] + [inside * left for left in range(blocks, 0, -1)]
+from rankzero.ledger.segments import even, kept_over_a_step, peak_of_lengths, plain_step
 
 
 @figure(
@@ -74,7 +50,7 @@ def peak_by_segments() -> Figure:
     drawing, axes = style.new_figure(3.2)
     counts = list(range(1, 65))
     for inside, color, name in ((1, style.BLUE, "a = b"), (16, style.ORANGE, "a = 16 b: a GPT block")):
-        peaks = [max(kept_over_a_step(even(64, count), inside)) for count in counts]
+        peaks = [peak_of_lengths(even(64, count), inside) for count in counts]
         axes.plot(counts, peaks, color=color)
         lowest = [count for count in counts if peaks[count - 1] == min(peaks)]
         dot = {"marker": "o"} if len(lowest) == 1 else {}

@@ -29,7 +29,7 @@ def two_meeting_points() -> Figure:
         box(axes, left + 5, 9, 24, 10, "agent\n(torchrun)", color=style.PANEL, rounding=1)
         for index in range(2):
             box(axes, left + 3 + 15 * index, 30, 13, 12, f"rank {2 * node + index}", color=style.BLUE,
-                text_color=style.PAPER, rounding=1)  # fmt: skip
+                rounding=1)  # fmt: skip
             arrow(axes, (left + 12 + 10 * index, 19.5), (left + 9.5 + 15 * index, 29.5))
     axes.text(18, 24.5, "starts", ha="center", va="center", color=style.MUTED)
     axes.text(102, 24.5, "starts", ha="center", va="center", color=style.MUTED)

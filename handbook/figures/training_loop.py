@@ -48,8 +48,10 @@ def loss_of_a_healthy_run() -> Figure:
 def _mark(axes: Axes, number: int, point: tuple[float, float], shift: tuple[int, int], color: str) -> None:
     """Writes a number in a circle beside a point of a curve."""
     circle: dict[str, Any] = {"boxstyle": "circle,pad=0.2", "facecolor": color, "edgecolor": "none"}
-    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold", "color": style.PAPER}
-    axes.annotate(str(number), point, shift, textcoords="offset points", bbox=circle, **look)
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold"}
+    axes.annotate(
+        str(number), point, shift, textcoords="offset points", bbox=circle, color=style.text_on(color), **look
+    )
 
 
 @figure(

@@ -494,7 +494,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "mean_of_repeats",
         fails=("measure/median",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The mean of the repeats is returned. One repeat that another program interrupted moves a
         mean as far as it likes, and a median hardly.""",
         change="""
@@ -505,7 +505,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "fastest_repeat",
         fails=("measure/median",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The fastest repeat is returned. It answers another question, how fast the operation can be;
         the contract asks for the median.""",
         change="""
@@ -516,7 +516,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "last_repeat",
         fails=("measure/median",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""One repeat alone decides. A single time tells nothing of its spread: take the median of all.""",
         change="""
 -    return statistics.median(times)
@@ -526,7 +526,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "sum_of_repeats",
         fails=("measure/median",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The total of all repeats is returned, not the time of one.""",
         change="""
 -    return statistics.median(times)
@@ -536,7 +536,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "lower_median",
         fails=("measure/median",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""With an even number of repeats, one of the two middle times is returned. The median is the
         mean of both.""",
         change="""
@@ -547,7 +547,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "times_not_sorted",
         fails=("measure/median",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The middle of the times is taken in the order of measuring. The median is the middle of the
         sorted times.""",
         change="""
@@ -558,7 +558,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "no_warmup",
         fails=("measure/warmup", "measure/idle"),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""No call is made before the first reading. First calls compile, allocate and fill caches, so
         they take longer than all others.""",
         change="""
@@ -570,7 +570,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "mean_with_warmup",
         fails=("measure/warmup", "measure/idle"),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""Calls of the warm-up are part of the result. They are slow for reasons that never return:
         make them before the first reading.""",
         change="""
@@ -584,7 +584,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_call_of_warmup",
         fails=("measure/warmup",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""One call of warm-up is made, whatever `warmup` says. Some first calls take several: caches
         fill, clocks rise, a compiler runs at the second call.""",
         change="""
@@ -597,7 +597,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "never_synchronized",
         fails=("measure/synchronize",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The clock is read when the call has returned, and the device still works. The time is that
         of starting the work, hardly more for a large product than for a small one: synchronize before the second
         reading.""",
@@ -610,7 +610,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "synchronized_before_the_call",
         fails=("measure/synchronize",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The device is synchronized between the first reading and the call. What must be in the time
         is the waiting for this call's work, after it.""",
         change="""
@@ -627,7 +627,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "warmup_not_waited_for",
         fails=("measure/idle",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The first reading is made while the device still works on earlier calls. The first repeat
         then contains their work: synchronize before it.""",
         change="""
@@ -641,7 +641,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "waits_for_warmup_only",
         fails=("measure/idle",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The device is synchronized before the first reading only after calls of warm-up. It may be
         busy with other work too.""",
         change="""
@@ -657,7 +657,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "waits_for_each_call",
         fails=("measure/calls",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The device is synchronized after each call. Between two calls it then waits for the host,
         which the time should not contain: synchronize once per repeat.""",
         change="""
@@ -672,7 +672,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "time_of_all_calls",
         fails=("measure/calls",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The time of all calls of a repeat is returned. Divide it by `calls`: the result is the time
         of one.""",
         change="""
@@ -683,7 +683,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_call_per_repeat",
         fails=("measure/calls",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""`calls` divides the time, and a repeat has one call. Make as many calls as you divide by.""",
         change="""
 -        for _ in range(calls):
@@ -696,7 +696,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "refused_after_warmup",
         fails=("measure/refuses",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The number of repeats is looked at after calls have been made. Refuse it first: a call may
         take minutes.""",
         change="""
@@ -707,7 +707,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_repeat_at_least",
         fails=("measure/refuses",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""A number of repeats below 1 is replaced by 1. A mistake of the caller's should be said, not
         corrected in silence.""",
         change="""
@@ -719,7 +719,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_call_more_each_time",
         fails=("enough_calls/doubles",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The number of calls grows by one each time. For a short call that takes forever: the sum of
         the calls grows with the square of the result.""",
         change="""
@@ -730,7 +730,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "calls_by_division",
         fails=("enough_calls/doubles",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The number of calls is computed from the time of one call. One call is what the clock cannot
         time well: the contract asks for doubling.""",
         change="""
@@ -741,7 +741,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "doubled_by_arithmetic",
         fails=("enough_calls/doubles",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""One call is timed, and the doublings are computed from its time. A coarse clock reads the time
         of one call as 0 or as a whole step, so the result is far off: make each try, and read the clock for it.""",
         change="""
@@ -765,7 +765,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_doubling_too_many",
         fails=("enough_calls/doubles",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""Twice the number of calls that took long enough is returned.""",
         change="""
 -        if clock() - start >= least_seconds:
@@ -777,7 +777,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "number_before_the_last",
         fails=("enough_calls/doubles",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The last number that did not take long enough is returned.""",
         change="""
 -        if clock() - start >= least_seconds:
@@ -789,7 +789,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "starts_with_two",
         fails=("enough_calls/doubles",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The first try has more than one call. A long operation takes enough time with one.""",
         change="""
 -    calls = 1
@@ -799,7 +799,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "counted_on_a_busy_device",
         fails=("enough_calls/device",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The first reading is made while the device still works on something else, so one call seems
         to take long enough. Synchronize first.""",
         change="""
@@ -811,7 +811,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "calls_without_their_work",
         fails=("enough_calls/device",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""The clock is read while the device still works, so more and more calls seem to take no time.
         Synchronize before the second reading.""",
         change="""
@@ -823,7 +823,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "stops_at_an_equal_time",
         fails=("enough_calls/coarse-clock",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""A time equal to `least_seconds` does not count as enough. A clock in steps often reads
         exactly that.""",
         change="""
@@ -836,7 +836,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "a_time_of_zero_is_enough",
         fails=("enough_calls/coarse-clock",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""A time that the clock reads as 0 ends the search. It means that the calls were shorter than
         a step of the clock: try more.""",
         change="""
@@ -934,7 +934,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "zero_seconds_as_a_tick",
         fails=("ceilings/untimed",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read="handbook/profiling.md#before-you-measure",
         explanation="""Samples of 0 seconds are given a very short time, and become the ceiling. The clock could
         not time them: leave them out.""",
         change="""

@@ -42,7 +42,7 @@ TINY_MS, TINY_SHARE = 0.02, 0.2  # mean self time of a call; share of all operat
 def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Returns the time that `intervals` (start, end) cover, as intervals that neither overlap nor touch, sorted.
 
-    `intervals` may be in any order. The function does not change the list. Read: handbook/profiling-and-roofline.md
+    `intervals` may be in any order. The function does not change the list. Read: handbook/profiling.md
     """
     ### BEGIN SOLUTION
     whole: list[tuple[float, float]] = []
@@ -65,7 +65,7 @@ def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, 
     inside others. A range may extend past the end of a step. A phase without any range has the fraction 0.0. The
     fractions add up to 1. All are plain floats. Use your `merged`.
 
-    Read: handbook/profiling-and-roofline.md
+    Read: handbook/profiling.md
     """
     ### BEGIN SOLUTION
     ranges = [event for event in events if event.get("cat") == "user_annotation"]
@@ -96,7 +96,7 @@ def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]
     which then lie inside it on the same thread. An operation's self time is its duration minus the durations of the
     operations that it calls directly. So the self times of a thread add up to the time in which its operations ran.
 
-    Read: handbook/profiling-and-roofline.md
+    Read: handbook/profiling.md
     """
     ### BEGIN SOLUTION
     ranges = [event for event in events if event.get("cat") == "user_annotation"]
@@ -128,7 +128,7 @@ def palm_flops(parameters: int, looked_up: int, layers: int, heads: int, head_di
     are L = `layers`, H = `heads` per layer, Q = `head_dim` numbers per head, and T = `seq_len` tokens per sequence. A
     multiply-add is two FLOPs. The half of the attention that is masked counts too.
 
-    Source: PaLM, arXiv 2204.02311, appendix B. Read: handbook/profiling-and-roofline.md
+    Source: PaLM, arXiv 2204.02311, appendix B. Read: handbook/mfu.md
     """
     ### BEGIN SOLUTION
     return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
@@ -182,7 +182,7 @@ def diagnose(events: list[Event], warmup: int) -> str:
     - "many tiny ops": tiny operations have more than TINY_SHARE of all operations' self time
     - "none of these"
 
-    Use your `phase_fractions`, `self_times` and `tiny_share`. Read: handbook/profiling-and-roofline.md
+    Use your `phase_fractions`, `self_times` and `tiny_share`. Read: handbook/profiling.md
     """
     ### BEGIN SOLUTION
     ranges = [event for event in events if event.get("cat") == "user_annotation"]
@@ -232,7 +232,7 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
 
     The notes are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32; nothing
     else is kept. They stay on the device: only the caller reads them, because a read waits for the device. The
-    model's results, gradients and modes do not change. Read: handbook/profiling-and-roofline.md
+    model's results, gradients and modes do not change. Read: handbook/backpropagation.md
     """
     ### BEGIN SOLUTION
     handles: list[Any] = []
@@ -261,7 +261,7 @@ def watch(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, dict[str, list
     Yields a dictionary that fills up: for each name of `modules`, "activation" and "gradient", the two lists of your
     `note`; a module that is never called has empty ones. An error in the block reaches the code that runs it.
 
-    Read: handbook/profiling-and-roofline.md
+    Read: handbook/backpropagation.md
     """
     ### BEGIN SOLUTION
     log: dict[str, dict[str, list[Tensor]]] = {name: {"activation": [], "gradient": []} for name in modules}

@@ -2,12 +2,12 @@
 
 from rankzero.exercises.checks.known_wrong import KnownWrong
 
-WARM_UP = "handbook/profiling-and-roofline.md#before-you-measure"
-TRACE = "handbook/profiling-and-roofline.md#reading-a-trace"
-FRACTIONS = "handbook/profiling-and-roofline.md#one-step-as-fractions"
-CAUSE = "handbook/profiling-and-roofline.md#from-symptom-to-cause"
-MFU = "handbook/profiling-and-roofline.md#mfu-and-hfu"
-HOOKS = "handbook/profiling-and-roofline.md#looking-inside-with-hooks"
+WARM_UP = "handbook/profiling.md#before-you-measure"
+TRACE = "handbook/profiling.md#reading-a-trace"
+FRACTIONS = "handbook/profiling.md#one-step-as-fractions"
+CAUSE = "handbook/profiling.md#from-symptom-to-cause"
+MFU = "handbook/mfu.md#mfu-and-hfu"
+HOOKS = "handbook/backpropagation.md#hooks-that-look-and-hooks-that-change"
 
 PALM_FLOPS = "6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len"
 HFU = "model_utilization * (3 + recomputed) / 3"

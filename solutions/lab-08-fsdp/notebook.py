@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Lab 08: fully sharded data parallel
 #
-# **Two ranks train one model. Why should each rank hold all of it?**
+# **Two ranks train one model: why should each rank hold all of it?**
 #
 # In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you
 # run, even a rough guess. Read the [lab page](../../labs/lab-08-fsdp.md) beside this notebook. Cells start two to four

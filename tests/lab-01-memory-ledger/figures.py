@@ -41,9 +41,9 @@ def draw_moments(axes: Axes, preset: str, recipe: str, **step: Any) -> None:
 
 @figure(
     "lab-01-four-moments",
-    caption="The two runs below, in GB. GPT-2's step is fullest [when backward begins](claim:lab-01-gpt2-peak). "
-    "Llama-2-7B's step is fullest [in the update](claim:lab-01-llama-peak): its batch is small and its optimizer "
-    "state large.",
+    caption="Two runs of this lab, in GB, at four moments of a step. GPT-2's step is fullest "
+    "[when backward begins](claim:lab-01-gpt2-peak). Llama-2-7B's step is fullest "
+    "[in the update](claim:lab-01-llama-peak): its batch is small and its optimizer state large.",
     description="Two groups of four stacked bars, one per moment of a step. GPT-2 with 4 sequences: 4.76 GB when "
     "forward ends, 6.41 when backward begins, 1.99 when backward ends, 2.30 in the update; activations are the largest "
     "part. Llama-2-7B with 1 sequence: 121, 122, 108 and 136 GB; optimizer state is the largest part, and temporary "
@@ -81,7 +81,7 @@ def one_block() -> Figure:
     axes.set_aspect("auto")
     left = 0.0
     for text, size, color in parts:
-        box(axes, left, 0.9, size, 1.7, text, color=color, edge=style.PAPER, text_color=style.PAPER, line=1.5)
+        box(axes, left, 0.9, size, 1.7, text, color=color, edge=style.PAPER, line=1.5)
         left += size
     for x, width, text, color in (
         (2, 5, "attention: input, q k v, output", style.BLUE),

@@ -157,9 +157,7 @@ def loss_by_position() -> Figure:
             if loss is None:
                 shapes.box(axes, left, top, 2.5, 1.1, "padding", text_color=style.MUTED)
             else:
-                shapes.box(
-                    axes, left, top, 2.5, 1.1, f"{loss:g}", color=style.BLUE, text_color=style.PAPER, weight="bold"
-                )
+                shapes.box(axes, left, top, 2.5, 1.1, f"{loss:g}", color=style.BLUE, weight="bold")
     for height, name in ((2.0, "batch 1, two sequences"), (3.45 + 0.35, "batch 2, one sequence")):
         axes.text(7.1, height, name, ha="right", va="center")
     columns = [[row[position] for _, row in rows if row[position] is not None] for position in range(3)]

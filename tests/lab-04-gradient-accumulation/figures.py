@@ -24,8 +24,8 @@ def gradient_norms(name: str) -> list[tuple[int, float]]:
 @figure(
     "lab-04-memory-of-an-update",
     caption="Memory after each phase of one update on 12 sequences, before the optimizer has state. In one piece, "
-    "forward ends with [28.2 MiB](claim:lab-04-gradients-wait). In three micro-batches, gradients are in memory beside "
-    "the activations from the second forward on: [14.55 MiB](claim:lab-04-gradients-wait).",
+    "forward ends with [28.2 MiB](claim:lab-04-gradients-wait). In three micro-batches of 4 sequences, gradients are "
+    "in memory beside the activations from the second forward on: [14.55 MiB](claim:lab-04-gradients-wait).",
     description="Two groups of stacked bars. In one piece: after forward weights of 3.1 and activations of 25.1 MiB, "
     "after backward weights and gradients, 6.2 MiB. In three micro-batches: forward 11.5 MiB, backward 6.2, forward "
     "14.6 with gradients, backward 6.2, forward 14.6, backward 6.2.",

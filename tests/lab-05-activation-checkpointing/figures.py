@@ -106,7 +106,7 @@ def numbers_for_tensors() -> Figure:
     for number, left in enumerate(columns_):
         arrow(axes, (left + 2, 2.8), (left + 2, 5), color=style.BLUE)
         box(axes, left + 1, 5, 2, 2, str(number), edge=style.BLUE, text_color=style.BLUE)
-        box(axes, left, 9.6, 4, 2, f"tensor {number}", color=style.ACTIVATIONS, text_color=style.PAPER, line=0)
+        box(axes, left, 9.6, 4, 2, f"tensor {number}", color=style.ACTIVATIONS, line=0)
         arrow(axes, (left + 2, 13.6), (left + 2, 11.6), color=style.ACTIVATIONS)
     axes.text(11.6, 3.9, "pack(tensor) → number", color=style.BLUE, va="center", ha="right", fontsize=9)
     axes.text(0, 6, "autograd's graph", va="center", fontweight="bold")

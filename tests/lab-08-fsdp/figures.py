@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from rankzero.figures import style
 from rankzero.figures.figure import figure
 from rankzero.figures.recorded_runs import recorded_run, recorded_text
+from rankzero.figures.ring_turns import Cell, all_gather_turns, draw_turns, reduce_scatter_turns
 from rankzero.figures.shapes import arrow, box
 
 WAYS = {"reshard": "reshard", "no reshard": "no\nreshard", "DDP": "DDP"}
@@ -47,10 +48,10 @@ def draw_held(axes: Axes, left: float, top: float, weights: str, gradients: str,
     caption="One step of one block with four weights on two ranks. Each rank holds two weights and gathers two (light) "
     "for the block's forward and backward. Whole gradients exist only until the reduce-scatter.",
     description="Six moments, for two ranks, each with a row of four weights and a row of four gradients. Before the "
-    "step, rank 0 holds weights 1 and 2, rank 1 holds weights 3 and 4. After an all-gather both ranks hold all four "
-    "for forward; then the borrowed two are freed. While other blocks run, each rank holds its own two. A second "
-    "all-gather brings all four back for backward, which makes all four gradients on each rank. A reduce-scatter "
-    "leaves each rank with its own two gradients, and the borrowed weights are freed. The update changes the own two.",
+    "step, rank 0 holds weights 1 and 2, rank 1 weights 3 and 4. After an all-gather both ranks hold all four weights "
+    "for forward; then two borrowed weights are freed. While other blocks run, each rank holds two weights. A second "
+    "all-gather brings four weights back for backward, which makes all four gradients on each rank. A reduce-scatter "
+    "leaves each rank two gradients, and the borrowed weights are freed. Each rank updates its two weights.",
 )
 def one_step() -> Figure:
     drawing, axes = style.new_figure(2.4)
@@ -89,6 +90,30 @@ def draw_change(axes: Axes, middle: float, name: str) -> None:
         axes.text(middle, 18.2, name, rotation=90, ha="center", va="center", fontsize=9, color=text_color)
     else:
         arrow(axes, (middle - 2.4, 18.2), (middle + 2.4, 18.2), text=name, lift=0.6)
+
+
+def gradient_sum(part: int, summed: Cell) -> tuple[str, str]:
+    """Text and color of a cell: the sum of the gradients of the ranks in it, where rank r has (r + 1) * (1, 2, 3)."""
+    color = {1: style.PANEL, 3: style.GRADIENTS}.get(len(summed), style.SKY)
+    return str(sum((rank + 1) * (part + 1) for rank in summed)), color
+
+
+@figure(
+    "lab-08-two-collectives",
+    caption="The two collectives around a ring of three ranks; a thick frame marks a part that has just arrived. The "
+    "gradients are (1, 2, 3), (2, 4, 6) and (3, 6, 9). Divided by 3, the sums 6, 12 and 18 are the mean.",
+    description="Two strips of three tables with a row per rank and a column per part. All-gather: before, rank r "
+    "holds weight r alone; after turn 1 each rank holds two weights, after turn 2 all three. Reduce-scatter: before, "
+    "the ranks hold (1, 2, 3), (2, 4, 6) and (3, 6, 9); after turn 1 each rank holds two parts, one of them a sum of "
+    "two ranks; after turn 2 ranks 0, 1 and 2 hold 6, 12 and 18. In each collective a rank has sent two thirds "
+    "of the tensor.",
+)
+def two_collectives() -> Figure:
+    drawing, axes = style.new_figure(3.6, width=style.NARROW)
+    style.blank(axes, 360, 258)
+    draw_turns(axes, 0, all_gather_turns(3), "All-gather: weights", lambda part, _: (f"w{part}", style.WEIGHTS))
+    draw_turns(axes, 134, reduce_scatter_turns(3), "Reduce-scatter: gradients", gradient_sum)
+    return drawing
 
 
 # ----------------------------------------------------------------------------------------------------- recorded runs
@@ -190,8 +215,8 @@ def break_it() -> Figure:
 # ---------------------------------------------------------------------------------------------------------- exercises
 @figure(
     "lab-08-storage-over-a-step",
-    caption="Bytes of the whole weights of one module over a step, for `sharded_forward`. Your function runs in "
-    "forward only, so hooks must do the work of backward. With `reshard` the storage is empty in between.",
+    caption="Bytes of one module's whole weights over a step, for `sharded_forward`. Your function runs only in "
+    "forward; hooks do the work of backward. `reshard` empties the storage between forward and backward.",
     description="Two lanes over time. With reshard the storage of the whole weights is full from the gather to the "
     "end of the module's forward, empty while later modules run forward and backward, full again from the second "
     "gather to the reduce-scatter, then empty. Without reshard it is full from the gather to the reduce-scatter. "
@@ -231,7 +256,7 @@ def storage_over_a_step() -> Figure:
 
 @figure(
     "lab-08-load-part",
-    caption="Ten numbers, saved by three ranks and loaded by two. Rank 1 keeps numbers 6 to 10, and they overlap two "
+    caption="Ten numbers, saved by three ranks and loaded by two. Rank 1 keeps numbers 6 to 10, which lie in two "
     "of the three files.",
     description="Two rows over ten cells. Above, three files: part-0 with numbers 1 to 4, part-1 with 5 to 8, part-2 "
     "with 9 and 10. Below, two shards: rank 0 with 1 to 5, rank 1 with 6 to 10. Arrows lead from the last three "
@@ -248,9 +273,8 @@ def load_part() -> Figure:
         for index in range(begin, begin + count):
             read = index >= start
             color = style.BLUE if read else style.PANEL
-            ink = style.PAPER if read else style.INK
             place = left + (index - begin) * wide
-            box(axes, place, 4.2, wide, 6, f"{index + 1}", color=color, text_color=ink, edge=style.PAPER)
+            box(axes, place, 4.2, wide, 6, f"{index + 1}", color=color, edge=style.PAPER)
         low, high = max(begin, start), begin + count
         if low < high:
             middle = (low + high) / 2 * wide + first
@@ -258,9 +282,9 @@ def load_part() -> Figure:
         begin += count
     for index in range(10):
         read = index >= start
-        color, ink = (style.BLUE, style.PAPER) if read else (style.PANEL, style.INK)
+        color = style.BLUE if read else style.PANEL
         place = first + index * wide + gap * read
-        box(axes, place, 18, wide, 6, f"{index + 1}", color=color, text_color=ink, edge=style.PAPER)
+        box(axes, place, 18, wide, 6, f"{index + 1}", color=color, edge=style.PAPER)
     for rank in range(2):
         axes.text(first + (2.5 + 5 * rank) * wide + gap * rank, 25, f"rank {rank} of 2", ha="center", va="top")
     axes.text(0, 7.2, "saved on 3 ranks", va="center", fontweight="bold")

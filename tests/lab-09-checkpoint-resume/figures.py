@@ -56,13 +56,12 @@ def moments_of_a_save() -> Figure:
         axes.text(left + 8, 6.4, name, ha="center", va="bottom", fontweight="bold")
         for place, step in enumerate((25, 50)):
             gone = step == 25 and removed
-            color, ink = (style.PAPER, style.INK) if gone else (style.BLUE, style.PAPER)
+            color = style.PAPER if gone else style.BLUE
             label = "" if gone else f"step-{step}"
-            box(axes, left, 8 + 5.6 * place, 16, 4.6, label, color=color, text_color=ink, edge=style.GRID)
+            box(axes, left, 8 + 5.6 * place, 16, 4.6, label, color=color, edge=style.GRID)
         label = "" if not files else "step-75" if renamed else "step-75\n.partial"
         color = style.BLUE if renamed else style.PANEL if files else style.PAPER
-        ink = style.PAPER if renamed else style.INK
-        box(axes, left, 19.2, 16, 7.2, label, color=color, text_color=ink, edge=style.GRID)
+        box(axes, left, 19.2, 16, 7.2, label, color=color, edge=style.GRID)
         for place, file in enumerate(files):
             axes.text(left + 8, 28.8 + 3.6 * place, file, ha="center", va="center", color=style.INK)
         axes.text(left + 8, 43.2, "75" if renamed else "50", ha="center", va="center", fontweight="bold")

@@ -14,7 +14,6 @@ from rankzero.figures.content.checkpoints_and_faults import INTERVALS, machine_t
 from rankzero.figures.content.distributed_data_parallel import ring_states
 from rankzero.figures.content.input_pipeline import loader_timeline
 from rankzero.figures.content.learning_rate_and_schedules import rate_share
-from rankzero.figures.content.recomputation import even, kept_over_a_step, plain_step
 from torch.optim import SGD, Adam
 
 from rankzero.curriculum import ROOT
@@ -26,6 +25,7 @@ from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.pipeline_schedule import gpipe, order, replay
 from rankzero.ledger.predict import predict, states_per_rank
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+from rankzero.ledger.segments import even, kept_over_a_step, peak_of_lengths, plain_step
 from rankzero.publish.site import npm_packages
 from rankzero.publish.site.markdown.explorables import scripts
 from rankzero.publish.site.page_names import name_of
@@ -89,7 +89,12 @@ def schedules(warmUp: int, decay: int, shown: str) -> dict[str, Any]:  # noqa: N
 def segments(blocks: int, length: int, inside: int, plain: str) -> dict[str, Any]:
     lengths = even(blocks, -(-blocks // length))
     kept = kept_over_a_step(lengths, inside)
-    return {"kept": kept, "plain": plain_step(blocks, inside), "peak": max(kept), "segments": len(lengths)}
+    return {
+        "kept": kept,
+        "plain": plain_step(blocks, inside),
+        "peak": peak_of_lengths(lengths, inside),
+        "segments": len(lengths),
+    }
 
 
 def ring(turn: int, ranks: int, vector: float) -> dict[str, Any]:

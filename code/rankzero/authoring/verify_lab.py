@@ -31,7 +31,7 @@ from rankzero.exercises.probes.loader import load
 from rankzero.exercises.study.mine import used_exercises
 from rankzero.exercises.study.starter_process import replacements
 from rankzero.publish import notebooks
-from rankzero.publish.figure_blocks import LAB_PAGE, missing_figures
+from rankzero.publish.figure_blocks import missing_figures
 from rankzero.publish.stubs import stub
 from rankzero.publish.sync import sync_lab
 
@@ -99,8 +99,8 @@ def _files(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
 
 
 def _figures(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
-    """The page has two figures or more, and a picture in Mental Model."""
-    if lack := missing_figures(lab.page.read_text(encoding="utf-8"), LAB_PAGE):
+    """The page has two figures or more, and a picture in Concept Goal."""
+    if lack := missing_figures(lab.page.read_text(encoding="utf-8")):
         way_out = f"draw it in {_name(lab, lab.figures)}: see 'Add a figure' in CONTRIBUTING.md"
         yield f"{_name(lab, lab.page)} {lack}: {way_out}."
 

@@ -11,8 +11,10 @@ from rankzero.curriculum import ROOT, all_labs
 HEAD = """# Claims
 
 Each row is a number that a page states, with the function that measures it again. `make claims` measures all that your
-machine can and writes this table; `rankzero claims SLUG` measures one and shows how. `make test` fails when a value
-leaves its tolerance, when a page links to a claim that is not here, and when no page links to one that is.
+machine can and writes this table; `rankzero claims SLUG` measures one and shows how. `make test` measures the claims
+that take less than a tenth of a second, and at least one of most pages. It compares the code of the others with the
+code that was last measured, and fails when they differ, when a value has left its tolerance, when a page links to a
+claim that is not here, and when no page links to one that is. `make prove` measures all claims.
 
 "Not measured" means that nobody has run it yet on the hardware it needs. *Source* is where the expected number is
 published; a claim without one is this project's own finding.

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 INK, MUTED, GRID, PANEL, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#f0f3f6", "#ffffff"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#b0508c"
 SKY, AMBER, GRAY = "#56b4e9", "#e69f00", "#818b98"
-ON_BRIGHT = "#12171d"  # text on SKY or AMBER, which are bright in both themes
+ON_BRIGHT = "#12171d"  # text on the colors that are bright in both themes
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, GRAY)
 
 # The same colors on a dark page.
@@ -41,6 +41,7 @@ DARK |= {word: DARK[color] for color, word in WORDS.items()}
 WEIGHTS, GRADIENTS, OPTIMIZER, ACTIVATIONS, TEMPORARY, COMMUNICATION = BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY
 
 WIDTH = 7.2  # inches, 518 points: the width of a page's text
+NARROW = 4.95  # inches, 356 points: a phone shows a drawing of this width without shrinking its words
 SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib, so text has the same size on every machine
     "font.size": 10,
@@ -84,14 +85,16 @@ def settings() -> Any:
 
 def text_on(area: str) -> str:
     """Returns the color of text that can be read on an area of this color, in both themes."""
-    if area in (SKY, AMBER):
+    if area in (ORANGE, GREEN, SKY, AMBER, GRAY):
         return ON_BRIGHT
-    return PAPER if area in (INK, MUTED, *SERIES) else INK
+    return PAPER if area in (INK, MUTED, BLUE, PURPLE) else INK
 
 
-def new_figure(height: float = 3.2, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """Returns a figure as wide as a page's text, `height` inches high, and its axes; `options` as in `subplots`."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+def new_figure(
+    height: float = 3.2, rows: int = 1, columns: int = 1, *, width: float = WIDTH, **options: Any
+) -> tuple[Figure, Any]:
+    """Returns a figure, `height` and `width` in inches, and its axes; `options` as in `subplots`."""
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
 

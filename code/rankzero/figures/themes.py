@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from rankzero.errors import UserError
 from rankzero.figures.figure import PageFigure
-from rankzero.figures.style import DARK, ON_BRIGHT, PAPER, SETTINGS, WORDS, settings
+from rankzero.figures.style import DARK, NARROW, ON_BRIGHT, PAPER, SETTINGS, WORDS, settings
 
 FONT = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}\b")
@@ -21,12 +21,41 @@ _NAMES = {color: f"--figure-{color[1:]}" for color in DARK}
 
 def light(figure: PageFigure) -> str:
     """Draws the figure and returns its SVG in the light theme: the same text each time."""
+    return tidied(figure.name, drawn(figure))
+
+
+def drawn(figure: PageFigure) -> str:
+    """Draws the figure and returns matplotlib's SVG, the same text each time."""
     with settings(), rc_context({"svg.hashsalt": figure.name}):
         text = io.StringIO()
         drawing = figure.draw()
         _mark_words_on_grids(drawing)
         drawing.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return _tidied(figure.name, text.getvalue())
+    return text.getvalue()
+
+
+def tidied(name: str, svg: str) -> str:
+    """Returns matplotlib's SVG with short numbers and the page's font. UserError for a color that has no dark twin."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
+    svg = _OUTLINED.sub(lambda words: words[0].replace("<text ", '<text class="outlined" '), svg)
+    if 'class="outlined"' in svg:
+        svg = svg.replace("</style>", _OUTLINE, 1)
+    svg = re.sub(r"<[^>]+>", lambda tag: _LONG_NUMBER.sub(_two_decimals, tag[0]), svg)  # words keep their digits
+    families = re.escape(SETTINGS["font.family"][0])
+    svg = re.sub(rf"'{families}'[^;\"]*", FONT, svg)
+    svg = re.sub(r' transform="rotate\(-?0 [^"]*"', "", svg)
+    used = set(re.findall(r"#([\w-]+)[\")]", svg))
+    svg = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in used else "", svg)
+    svg = "".join(f"{line.rstrip()}\n" for line in svg.splitlines() if line.strip())
+    svg = _COLOR.sub(lambda match: match[0].lower(), svg)
+    svg = _WORDS.sub(lambda match: match[1] + WORDS.get(match[2], match[2]), svg)
+    if strangers := sorted(set(_COLOR.findall(svg)) - set(DARK)):
+        raise UserError(
+            f"figure {name}: {', '.join(strangers)} is no color of rankzero/figures/style.py; use its names."
+        )
+    return svg
 
 
 def dark(light_svg: str) -> str:
@@ -39,7 +68,9 @@ def inline(light_svg: str, description: str) -> str:
     svg = light_svg[light_svg.index("<svg") :]
     svg = _COLOR.sub(lambda match: f"var({_NAMES[match[0]]})", svg)
     label = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf'<svg \1 role="img" aria-label="{label}">', svg, count=1)
+    head = rf'<svg \1 role="img" aria-label="{label}">'
+    svg = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", head, svg, count=1)
+    return svg.replace("<svg ", '<svg data-narrow="" ', 1) if f'viewBox="0 0 {72 * NARROW:g} ' in svg else svg
 
 
 def variables() -> str:
@@ -67,27 +98,3 @@ def _mark_words_on_grids(drawing: Figure) -> None:
 
 def _two_decimals(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
-
-
-def _tidied(name: str, svg: str) -> str:
-    """Returns matplotlib's SVG with short numbers and the page's font. UserError for a color that has no dark twin."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
-    svg = _OUTLINED.sub(lambda words: words[0].replace("<text ", '<text class="outlined" '), svg)
-    if 'class="outlined"' in svg:
-        svg = svg.replace("</style>", _OUTLINE, 1)
-    svg = re.sub(r"<[^>]+>", lambda tag: _LONG_NUMBER.sub(_two_decimals, tag[0]), svg)  # words keep their digits
-    families = re.escape(SETTINGS["font.family"][0])
-    svg = re.sub(rf"'{families}'[^;\"]*", FONT, svg)
-    svg = re.sub(r' transform="rotate\(-?0 [^"]*"', "", svg)
-    used = set(re.findall(r"#([\w-]+)[\")]", svg))
-    svg = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in used else "", svg)
-    svg = "".join(f"{line.rstrip()}\n" for line in svg.splitlines() if line.strip())
-    svg = _COLOR.sub(lambda match: match[0].lower(), svg)
-    svg = _WORDS.sub(lambda match: match[1] + WORDS.get(match[2], match[2]), svg)
-    if strangers := sorted(set(_COLOR.findall(svg)) - set(DARK)):
-        raise UserError(
-            f"figure {name}: {', '.join(strangers)} is no color of rankzero/figures/style.py; use its names."
-        )
-    return svg

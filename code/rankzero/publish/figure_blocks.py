@@ -13,15 +13,15 @@ from pathlib import Path
 
 from rankzero.claims.registry import TABLE
 from rankzero.curriculum import ROOT
+from rankzero.figures import style
 from rankzero.figures.figure import PageFigure
 from rankzero.figures.registry import all_figures
 from rankzero.publish.generated_blocks import fill_blocks
 
 KIND = "figure"
 LEAST = 2  # figures of a page
-CHAPTER, LAB_PAGE = 2, 3  # the section before which the first figure stands, counted from 1
 MERMAID = "```mermaid"
-_WIDTH = 720  # pixels; GitHub shrinks a wider picture than its column
+_WIDTH = 720  # pixels of a figure as wide as the text; GitHub shrinks a wider picture than its column
 
 
 def fill(page: Path, text: str, root: Path) -> str:
@@ -31,10 +31,10 @@ def fill(page: Path, text: str, root: Path) -> str:
     return fill_blocks(page, text, KIND, lambda name, _: _block(_find(name), page.parent))
 
 
-def missing_figures(text: str, section: int) -> str:
+def missing_figures(text: str) -> str:
     """Returns which figure a page lacks, as the end of a sentence; empty if it has LEAST and one is near its top.
 
-    Near the top is before section number `section` of the page's text; there a mermaid block will do.
+    Near the top is before the second section of the page's text; there a mermaid block will do.
     """
     fence = re.compile(r"^(```|~~~)(.*?)^\1", re.MULTILINE | re.DOTALL)
     text = fence.sub(lambda block: MERMAID if block[0].startswith(MERMAID) else "", text)
@@ -42,9 +42,9 @@ def missing_figures(text: str, section: int) -> str:
     if len(drawn) < LEAST:
         return f"has {len(drawn)} of the {LEAST} figures that a page needs"
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
-    top = "".join(parts[: 2 * section - 1])
+    top = "".join(parts[:3])
     if f"<!-- {KIND}: " not in top and MERMAID not in top:
-        return f"has no figure before its section '{parts[2 * section - 1]}'"
+        return f"has no figure before its section '{parts[3]}'"
     return ""
 
 
@@ -55,6 +55,12 @@ def _find(name: str) -> PageFigure:
     return figures[name]
 
 
+def _width(picture: Path) -> int:
+    """Returns the width of a picture in pixels: each figure has the same scale, so that its words have one size."""
+    view = re.search(r'viewBox="0 0 ([\d.]+)', picture.read_text(encoding="utf-8")) if picture.exists() else None
+    return round(_WIDTH * float(view[1]) / (72 * style.WIDTH)) if view else _WIDTH
+
+
 def _block(figure: PageFigure, folder: Path) -> str:
     light, dark = (os.path.relpath(figure.file(theme), folder) for theme in ("light", "dark"))
     claims = os.path.relpath(TABLE, folder)
@@ -62,7 +68,7 @@ def _block(figure: PageFigure, folder: Path) -> str:
     return (
         "<picture>\n"
         f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">\n'
-        f'<img src="{light}" width="{_WIDTH}" alt="{escape(figure.description)}">\n'
+        f'<img src="{light}" width="{_width(figure.file("light"))}" alt="{escape(figure.description)}">\n'
         "</picture>\n\n"
         f"*{caption}*\n\n"
     )

@@ -232,3 +232,25 @@ def resume_on_other_ranks() -> Mapping[str, float]:
         "2 ranks: some differ": float(other != whole),
         "2 ranks: agree to 4 digits": sum(math.isclose(a, b, rel_tol=5e-5) for a, b in zip(whole, other, strict=True)),
     }
+
+
+@claim(
+    "rng-state-is-bytes",
+    "torch.set_rng_state takes a tensor of bytes on the CPU; for another tensor it raises 'RNG state must be a "
+    "torch.ByteTensor'.",
+    expected={"bytes": 0, "another dtype": 1, "another device": 1},
+    unit="1: TypeError",
+)
+def rng_state_is_bytes() -> Mapping[str, float]:
+    """Sets the state of the CPU's generator from its bytes, from the same numbers in int64, and on the device meta."""
+
+    def refused(state: torch.Tensor) -> int:
+        try:
+            torch.set_rng_state(state)
+        except TypeError as error:
+            return int("RNG state must be a torch.ByteTensor" in str(error))
+        return 0
+
+    state = torch.get_rng_state()
+    tensors = {"bytes": state, "another dtype": state.long(), "another device": state.to("meta")}
+    return {name: refused(tensor) for name, tensor in tensors.items()}

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
+from torch.utils.checkpoint import checkpoint
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gradients import flat, gradient, gradient_of, off_by
@@ -324,3 +325,44 @@ def buffers_of_rank_0() -> Mapping[str, float]:
     """Gives two ranks different inputs, and compares their running means."""
     after_step, after_forward = run_world(running_means, 2)[0]
     return {"after a step": after_step > 0.1, "after the next forward": after_forward > 0}
+
+
+class Rechecked(nn.Module):
+    """A linear layer, and another that a checkpoint runs again in backward."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.reentrant = nn.Linear(2, 2), nn.Linear(2, 2), reentrant
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, checkpoint(self.second, self.first(x), use_reentrant=self.reentrant))
+
+
+def ready_twice(reentrant: bool, **options: Any) -> bool:
+    """Tells whether a step of DDP with these options ends in the error of a parameter that is ready twice."""
+    net = DistributedDataParallel(Rechecked(reentrant), **options)
+    try:
+        net(torch.ones(1, 2)).sum().backward()
+    except RuntimeError as error:
+        return "Expected to mark a variable ready only once" in str(error)
+    return False
+
+
+def ready_twice_by_setting() -> dict[str, bool]:
+    return {
+        "reentrant": ready_twice(True, find_unused_parameters=True),
+        "not reentrant": ready_twice(False, find_unused_parameters=True),
+        "static graph": ready_twice(True, static_graph=True),
+    }
+
+
+@claim(
+    "ddp-ready-only-once",
+    "Reentrant checkpoints under find_unused_parameters end in 'Expected to mark a variable ready only once'; with "
+    "use_reentrant=False, or with static_graph, they run.",
+    expected={"reentrant": 1, "not reentrant": 0, "static graph": 0},
+    unit="1: RuntimeError",
+)
+def ready_only_once() -> Mapping[str, float]:
+    """Takes a step on 2 ranks with a checkpointed layer, in each setting, and looks for the error's text."""
+    return {name: int(twice) for name, twice in run_world(ready_twice_by_setting, 2)[0].items()}

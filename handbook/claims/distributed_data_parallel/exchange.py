@@ -4,17 +4,28 @@ import math
 from collections.abc import Mapping
 
 from rankzero.claims.claim import claim
+from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.recipes import RECIPES
 
-RANKS, PARAMETERS = 8, 1e9
+PARAMETERS = 1e9
 GRADIENT_BYTES = RECIPES["fp32"].gradient
-COMPUTE, BANDWIDTH = 400e12, 50e9  # FLOP/s that a device attains; bytes per second of a network card of 400 Gb/s
+COMPUTE = 400e12  # FLOP/s that a device attains
 BACKWARD, FORWARD = 4, 2  # FLOPs per parameter and token
 
 
-def exchange_ms() -> float:
-    """Milliseconds in which a rank of a ring sends its part of the gradients."""
-    return 1000 * 2 * (RANKS - 1) / RANKS * GRADIENT_BYTES * PARAMETERS / BANDWIDTH
+def bandwidth(nodes: int, per_node: int) -> float:
+    """Bytes per second, one way, of a ring over all ranks of nodes of H100s with `per_node` ranks, one port each."""
+    ranks = nodes * per_node
+    return HARDWARE["h100"].bandwidth(ranks, 1, per_node, ranks)
+
+
+ONE_PORT = bandwidth(8, 1)  # one rank per node
+
+
+def exchange_ms(nodes: int = 8, per_node: int = 1, payload: float = GRADIENT_BYTES * PARAMETERS) -> float:
+    """Milliseconds in which a rank of a ring sends its part of `payload` bytes of gradients."""
+    ranks = nodes * per_node
+    return 1000 * 2 * (ranks - 1) / ranks * payload / bandwidth(nodes, per_node)
 
 
 def compute_ms(flops: float, tokens: float) -> float:
@@ -24,9 +35,11 @@ def compute_ms(flops: float, tokens: float) -> float:
 
 @claim(
     "ddp-exchange-hidden",
-    "A billion fp32 gradients on 8 ranks, 400 TFLOP/s each, over a ring of 50 GB/s: the exchange takes "
-    "{expected[exchange]} ms and hides behind a backward of {expected[tokens]:,} tokens. With 16,384 tokens per rank, "
-    "a step waits {expected[wait, 1 bucket]} ms for one bucket and {expected[wait, 8 buckets]} ms for the last of 8.",
+    "A billion fp32 gradients, 400 TFLOP/s per rank. On 8 ranks, one per node (50 GB/s), the exchange takes "
+    "{expected[exchange]} ms and hides behind a backward of {expected[tokens]:,} tokens; with 16,384 tokens per rank a "
+    "step waits {expected[wait, 1 bucket]} ms for one bucket and {expected[wait, 8 buckets]} ms for the last of 8. On "
+    "64 ranks that fill 8 nodes (8 ports, 400 GB/s) it takes {expected[full nodes]:.1f} ms and hides from "
+    "{expected[full nodes, tokens]:,.0f} tokens on.",
     expected={
         "forward": 81.92,
         "backward": 163.84,
@@ -34,6 +47,8 @@ def compute_ms(flops: float, tokens: float) -> float:
         "tokens": 14_000,
         "wait, 1 bucket": 140,
         "wait, 8 buckets": 17.5,
+        "full nodes": 19.6875,
+        "full nodes, tokens": 1968.75,
     },
     tolerance=1e-6,
     unit="ms, or tokens",
@@ -48,16 +63,37 @@ def exchange_hidden() -> Mapping[str, float]:
         "tokens": exchange_ms() / compute_ms(BACKWARD, 1),
         "wait, 1 bucket": exchange_ms(),
         "wait, 8 buckets": exchange_ms() / 8,
+        "full nodes": exchange_ms(8, 8),
+        "full nodes, tokens": exchange_ms(8, 8) / compute_ms(BACKWARD, 1),
+    }
+
+
+@claim(
+    "ddp-seven-billion-exchange",
+    "7 billion gradients of 2 bytes on 16 ranks take {expected[full nodes]:.3f} s in two full nodes of 8 H100s "
+    "(8 ports, 400 GB/s) and {expected[one rank per node]:.3f} s with one rank per node (50 GB/s).",
+    expected={"full nodes": 0.0656, "one rank per node": 0.525},
+    tolerance=0.0001,
+    unit="s",
+)
+def seven_billion_exchange() -> Mapping[str, float]:
+    """Divides what a ring sends by the bandwidth of the ports that it uses."""
+    payload = 2 * 7e9
+    return {
+        "full nodes": exchange_ms(2, 8, payload) / 1000,
+        "one rank per node": exchange_ms(16, 1, payload) / 1000,
     }
 
 
 @claim(
     "ddp-problem-answers",
-    "Answers to the chapter's problems: at most {expected[1: ranks]} ranks; {expected[2: every time]:,.0f} and "
+    "Answers to the chapter's problems: at most {expected[1: ranks]} ranks with one rank per node, "
+    "{expected[1: ranks, full nodes]} in full nodes; {expected[2: every time]:,.0f} and "
     "{expected[2: once]:.0f} ms; {expected[4: ranks]:.0f} ranks; ring {expected[5: ring, ms]:.2f} ms, tree "
     "{expected[5: tree, ms]:.2f} ms, equal at {expected[5: equal, MB]:.1f} MB.",
     expected={
         "1: ranks": 33,
+        "1: ranks, full nodes": 263,
         "2: every time": 1201.92,
         "2: once": 365.28,
         "4: ranks": 68.97,
@@ -73,12 +109,17 @@ def problem_answers() -> Mapping[str, float]:
     forward, backward = compute_ms(FORWARD, 2048), compute_ms(BACKWARD, 2048)
     ranks, size, latency = 64, 2**20, 10e-6
     levels = math.log2(ranks)
+
+    def most_ranks(bytes_per_second: float) -> int:
+        return math.floor(1 + 2 * 524_288 * bytes_per_second / (GRADIENT_BYTES * COMPUTE))
+
     return {
-        "1: ranks": math.floor(1 + 2 * 524_288 * BANDWIDTH / (GRADIENT_BYTES * COMPUTE)),
+        "1: ranks": most_ranks(ONE_PORT),
+        "1: ranks, full nodes": most_ranks(bandwidth(8, 8)),
         "2: every time": 8 * (forward + max(backward, exchange_ms())),
         "2: once": 8 * (forward + backward) + exchange_ms() - backward,
         "4: ranks": math.log(2) / -math.log(1 - 0.01),
-        "5: ring, ms": 1000 * 2 * (ranks - 1) * (latency + size / (ranks * BANDWIDTH)),
-        "5: tree, ms": 1000 * 2 * levels * (latency + size / BANDWIDTH),
-        "5: equal, MB": 1e-6 * latency * BANDWIDTH * (ranks - 1 - levels) / (levels - (ranks - 1) / ranks),
+        "5: ring, ms": 1000 * 2 * (ranks - 1) * (latency + size / (ranks * ONE_PORT)),
+        "5: tree, ms": 1000 * 2 * levels * (latency + size / ONE_PORT),
+        "5: equal, MB": 1e-6 * latency * ONE_PORT * (ranks - 1 - levels) / (levels - (ranks - 1) / ranks),
     }

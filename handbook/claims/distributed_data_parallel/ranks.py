@@ -1,5 +1,6 @@
 """Claims of handbook/distributed-data-parallel.md on data, random seeds and pace of the ranks."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -125,3 +126,27 @@ def skips_after_overflow() -> bool:
 def inf_reaches_every_rank() -> int:
     """Gives rank 0 an input of inf, takes a scaled step with DDP, and counts the ranks whose weights did not move."""
     return sum(run_world(skips_after_overflow, 4))
+
+
+def mean_of_large_gradients() -> tuple[float, float]:
+    """The mean of two gradients of 3e38 by DDP, and their sum by an all-reduce; 3.4e38 is fp32's largest number."""
+    model = nn.Linear(1, 1, bias=False)
+    DistributedDataParallel(model)(torch.tensor([[3e38]])).sum().backward()
+    assert model.weight.grad is not None
+    total = torch.tensor(3e38)
+    dist.all_reduce(total)
+    return model.weight.grad.item(), total.item()
+
+
+@claim(
+    "ddp-divides-before-it-sums",
+    "Two ranks with the gradient 3e38: DDP's mean is {expected[mean by DDP]:.0e}, because it divides by the "
+    "number of ranks before the all-reduce. The sum of the two would be inf.",
+    expected={"mean by DDP": 3e38, "sum is inf": 1},
+    tolerance=1e32,
+    unit="gradient, or 1: yes",
+)
+def divides_before_it_sums() -> Mapping[str, float]:
+    """Compares DDP's mean with an all-reduce of the undivided gradients; their sum, 6e38, is too large for fp32."""
+    mean, total = run_world(mean_of_large_gradients, 2)[0]
+    return {"mean by DDP": mean, "sum is inf": int(math.isinf(total))}

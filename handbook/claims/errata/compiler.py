@@ -9,6 +9,7 @@ from torch import nn
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.kept_bytes import kept_tensors
+from rankzero.claims.toolkit.op_counter import raises
 from rankzero.learn.profiling.memory import tensor_bytes
 
 
@@ -89,3 +90,16 @@ def exported_program() -> int:
     names = zipfile.ZipFile(archive).namelist()
     assert any(name.endswith("models/model.json") for name in names)
     return sum(name.endswith((".so", ".o", ".a", ".cpp", ".cu", ".cubin", ".ptx")) for name in names)
+
+
+@claim(
+    "errata-export-is-a-module",
+    "torch.export(model, ...) raises TypeError, because torch.export is a module; torch.export.export is the function.",
+    expected=True,
+    unit="",
+)
+def export_is_a_module() -> bool:
+    """Calls both with a layer and its input."""
+    layer, inputs = nn.Linear(4, 4), (torch.ones(2, 4),)
+    works = isinstance(torch.export.export(layer, inputs), torch.export.ExportedProgram)
+    return works and bool(raises(lambda: torch.export(layer, inputs), TypeError))  # type: ignore[operator]

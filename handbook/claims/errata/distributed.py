@@ -53,17 +53,26 @@ def sent_in_a_ring(payload: float, n: int) -> float:
 
 @claim(
     "errata-ring-all-reduce",
-    "A ring all-reduce of n ranks sends 2(n-1)/n times the payload: {expected[7e9 gradients of 2 B, 8 ranks]} GB for "
-    "the 14 GB of a 7B model in 16 bits.",
-    expected={"7e9 gradients of 2 B, 8 ranks": 24.5, "350e6 of 4 B, 4 ranks": 2.1},
+    "A ring all-reduce of n ranks sends 2(n-1)/n times the payload: {expected[payload, 8 ranks]} GB for the "
+    "{expected[payload, 7e9 gradients of 2 B]} GB of a 7B model in 16 bits.",
+    expected={
+        "payload, 7e9 gradients of 2 B": 14,
+        "payload, 8 ranks": 24.5,
+        "payload, 16 ranks": 26.25,
+        "7e9 gradients of 4 B, 16 ranks": 52.5,
+        "350e6 of 4 B, 4 ranks": 2.1,
+    },
     unit="GB per rank",
     source="[NCCL tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)",
 )
 def ring_all_reduce_bytes() -> Mapping[str, float]:
-    """Passes chunks around a ring of 8 and of 4 vectors, checks the sums, counts the bytes sent, scales them up."""
-    half = torch.empty((), dtype=torch.bfloat16).element_size()
+    """Passes chunks around rings of vectors, checks the sums, counts the bytes sent, scales them up."""
+    payload = 7e9 * torch.empty((), dtype=torch.bfloat16).element_size()
     return {
-        "7e9 gradients of 2 B, 8 ranks": sent_in_a_ring(7e9 * half, 8) / GB,
+        "payload, 7e9 gradients of 2 B": payload / GB,
+        "payload, 8 ranks": sent_in_a_ring(payload, 8) / GB,
+        "payload, 16 ranks": sent_in_a_ring(payload, 16) / GB,
+        "7e9 gradients of 4 B, 16 ranks": sent_in_a_ring(2 * payload, 16) / GB,
         "350e6 of 4 B, 4 ranks": sent_in_a_ring(350e6 * 4, 4) / GB,
     }
 

@@ -1,11 +1,11 @@
 """Claims of handbook/errata.md, section *The loop*."""
 
-import math
 import statistics
 import time
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import SGD, AdamW
@@ -260,17 +260,27 @@ def weight_gradient() -> bool:
 
 
 @claim(
-    "errata-first-loss",
-    "The first loss of Lab 02's model is ln 96 = {expected:.2f} nats per token.",
-    expected=math.log(96),
-    unit="nats",
-    tolerance=0.1,
+    "errata-cudnn-deterministic",
+    "cudnn.deterministic refuses {expected[cudnn.deterministic]} of two operations without a fixed order; "
+    "use_deterministic_algorithms refuses {expected[use_deterministic_algorithms]}.",
+    expected={"cudnn.deterministic": 0, "use_deterministic_algorithms": 2},
+    unit="of 2 operations",
 )
-def first_loss() -> float:
-    """The loss of the untrained model on random tokens."""
-    model, tokens = seeded_gpt(SHAPE, double=False)
-    with torch.no_grad():
-        return float(next_token_loss(model, tokens))
+def cudnn_deterministic() -> Mapping[str, float]:
+    """Tries put_ and max_unpool2d on the CPU under each switch."""
+    pooled, places = F.max_pool2d(torch.rand(1, 1, 4, 4), 2, return_indices=True)
+
+    def refused() -> int:
+        put = raises(lambda: torch.zeros(5).put_(torch.tensor([0, 1]), torch.ones(2)))
+        return put + raises(lambda: F.max_unpool2d(pooled, places, [2, 2]))
+
+    with torch.backends.cudnn.flags(deterministic=True):
+        by_cudnn = refused()
+    torch.use_deterministic_algorithms(True)
+    try:
+        return {"cudnn.deterministic": by_cudnn, "use_deterministic_algorithms": refused()}
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def cost_of_item(model: nn.Module, tokens: Tensor, *, steps: int, repeats: int = 5) -> float:

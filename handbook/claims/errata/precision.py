@@ -12,6 +12,7 @@ from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gpt2 import GPT_2
 from rankzero.claims.toolkit.gradients import gradient
 from rankzero.claims.toolkit.lab_model import SHAPE, next_token_loss, seeded_gpt
+from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import Kind, Ledger
 from rankzero.ledger.measure import measure
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
@@ -116,3 +117,17 @@ def autocast_memory() -> Mapping[str, float]:
         "in the blocks, times less": blocks[0] / blocks[1],
         "states, times more": sum(states(amp).values()) / sum(states(fp32).values()),
     }
+
+
+@claim(
+    "errata-tensor-core-peaks",
+    "By the data sheet, an A100's 16-bit peak is {expected[over fp32]} times its fp32 peak and {expected[over TF32]} "
+    "times its TF32 peak.",
+    expected={"over fp32": 16, "over TF32": 2},
+    unit="times the peak",
+    source="[NVIDIA](https://www.nvidia.com/en-us/data-center/a100/)",
+)
+def tensor_core_peaks() -> Mapping[str, float]:
+    """Divides the dense peaks of the library's data sheet."""
+    fp32, tf32, half = HARDWARE["a100"].peaks
+    return {"over fp32": half / fp32, "over TF32": half / tf32}

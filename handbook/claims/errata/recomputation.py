@@ -10,9 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gpt2 import gpt2, gpt2_flops
-from rankzero.claims.toolkit.kept_bytes import LiveBytes, Recomputed
 from rankzero.claims.toolkit.lab_model import SHAPE, next_token_loss
-from rankzero.learn.models.gpt import GPT, Block, GPTConfig
+from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.measure import SavedTensors
 
 from .shared import GIB
@@ -60,54 +59,6 @@ def checkpointing_memory() -> Mapping[str, float]:
         "fused attention": gpt2_activations("", SDPBackend.FLASH_ATTENTION),
         "attention by the formula": gpt2_activations("", SDPBackend.MATH),
         "blocks recomputed": gpt2_activations("blocks", SDPBackend.FLASH_ATTENTION),
-    }
-
-
-@claim(
-    "errata-square-root-segments",
-    "The peak of 16 transformer blocks in units of one block's input: 4 segments of 4 need twice what 16 of 1 do.",
-    expected={"nothing recomputed": 268, "4 segments": 79, "16 segments": 42},
-    unit="B·T·C",
-    tolerance=3,
-)
-def square_root_segments() -> Mapping[str, float]:
-    """Runs the blocks and counts live bytes. Expected: the inputs of segments, 16 for each block of the segment that is
-    recomputed, and about 10 for gradients inside a block: 4 before and 4 after the GELU, 2 around the block."""
-    n, config = 16, GPTConfig(vocab_size=1, block_size=256, n_head=1, hidden_dim=64)
-    measured = {}
-    for name, size in (("nothing recomputed", n), ("4 segments", 4), ("16 segments", 1)):
-        blocks = [Block(config) for _ in range(n)]
-        parts = [nn.Sequential(*blocks[i : i + size]) for i in range(0, n, size)]
-        model = nn.Sequential(*(Recomputed(part) for part in parts) if size < n else parts)
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)  # so that gradients are not counted
-        x = torch.randn(8, config.block_size, config.hidden_dim, requires_grad=True)
-        with LiveBytes() as live:
-            model(x).sum().backward()
-        measured[name] = live.peak / x.nbytes
-    return measured
-
-
-@claim(
-    "errata-unequal-segments",
-    "Of 64 blocks, {expected[equal segments]} units are the least peak that equal segments reach. Unequal segments, "
-    "the long ones first, reach {expected[unequal segments]}.",
-    expected={"8 segments of 8": 136, "equal segments": 64, "unequal segments": 54},
-    unit="B·T·C",
-)
-def unequal_segments() -> Mapping[str, float]:
-    """Searches segment lengths. While backward is in segment j, j inputs are alive and 16 units per block of it."""
-
-    def peak(lengths: list[int]) -> int:
-        return max(j + 16 * length for j, length in enumerate(lengths, start=1))
-
-    def longest(limit: int) -> int:
-        return sum((limit - j) // 16 for j in range(1, limit))  # blocks that fit below a peak of `limit`
-
-    return {
-        "8 segments of 8": peak([8] * 8),
-        "equal segments": min(peak([64 // n] * n) for n in (1, 2, 4, 8, 16, 32, 64)),
-        "unequal segments": next(limit for limit in range(17, 200) if longest(limit) >= 64),
     }
 
 

@@ -65,25 +65,27 @@ def loss_outweighs_blocks() -> float:
 @claim(
     "loss-of-llama-3",
     "Llama-3-8B in bf16 with every block recomputed keeps {expected[block inputs]} bytes per token for 32 block "
-    "inputs, and {expected[log-probabilities]} for the log-probabilities.",
-    expected={"block inputs": 262_144, "log-probabilities": 256_512},
+    "inputs, and {expected[log-probabilities]} for the log-probabilities; with fp32 logits these take "
+    "{expected[fp32 logits]}.",
+    expected={"block inputs": 262_144, "log-probabilities": 256_512, "fp32 logits": 513_024},
     unit="B per token",
 )
 def loss_of_llama_3() -> dict[str, float]:
-    """Measures 2 and 3 layers of the model on 16 tokens, and takes the difference 32 times."""
+    """Measures 2 and 3 layers of the model on 16 tokens, and takes the difference 32 times; fp32 logits by autocast."""
     tokens = 16
 
-    def of(layers: int) -> Ledger:
+    def of(layers: int, recipe: str = "bf16") -> Ledger:
         config = replace(PRESETS["llama-3-8b"], n_layer=layers)
         how: dict[str, Any] = {"device": "fake", "peaks": False, "checkpointing": "block"}
-        return measure(config, RECIPES["bf16"], OPTIMIZERS["sgd"], batch_size=1, seq_len=tokens, **how)
+        return measure(config, RECIPES[recipe], OPTIMIZERS["sgd"], batch_size=1, seq_len=tokens, **how)
 
     two, three = of(2), of(3)
     inputs = (three.total(Kind.ACTIVATIONS) - two.total(Kind.ACTIVATIONS)) * 32
     return {
         "block inputs": inputs / tokens,
-        "log-probabilities": (bytes_of(two, "loss") - 2) / tokens,
-    }  # 2: a sum of weights
+        "log-probabilities": (bytes_of(two, "loss") - 2) / tokens,  # 2: a sum of weights, in bf16
+        "fp32 logits": (bytes_of(of(2, "amp"), "loss") - 4) / tokens,
+    }
 
 
 @claim(

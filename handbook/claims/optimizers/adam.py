@@ -1,14 +1,17 @@
 """Claims of handbook/optimizers.md: Adam."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Adam, Optimizer, RMSprop
+from torch.optim import Adam, AdamW, Optimizer, RMSprop
 
 from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gradients import flat
+from rankzero.claims.toolkit.lab_model import text_batch, text_model, token_loss
 
 from .shared import constant, moves, noise, rms
 
@@ -58,6 +61,54 @@ def signal_and_noise() -> Mapping[str, float]:
         "noise 10x": mean(adam(noise(1000, mean=0.1))),
         "noise alone, rms": rms(alone),
     }
+
+
+@functools.cache
+def updates_of_lab_02() -> dict[int, tuple[Tensor, Tensor]]:
+    """Trains Lab 02's model at its rate of 1e-3 on the embedded text; step -> (weights before, update / rate)."""
+    model, found = text_model(), {}
+    optimizer = AdamW(model.parameters(), lr=1e-3)
+    for step in range(1, 52):
+        optimizer.zero_grad()
+        token_loss(model, *text_batch(step - 1)).backward()
+        before = flat(list(model.parameters()))
+        optimizer.step()
+        if step in (1, 6, 51):
+            found[step] = before, (before - flat(list(model.parameters()))) / 1e-3
+    return found
+
+
+@claim(
+    "adamw-update-over-steps",
+    "The root mean square of AdamW's updates in Lab 02, divided by the rate, is {expected[step 1]:.2f} in step 1, "
+    "{expected[step 6]:.2f} in step 6 and {expected[step 51]:.2f} in step 51.",
+    expected={"step 1": 1.0, "step 6": 0.355, "step 51": 0.161},
+    tolerance=0.01,
+    unit="times lr",
+)
+def update_over_steps() -> Mapping[str, float]:
+    """Trains Lab 02's model for 51 steps and takes the root mean square over all weights."""
+    return {f"step {step}": rms(update) for step, (_, update) in updates_of_lab_02().items()}
+
+
+@claim(
+    "adamw-unmoved-bf16-weights",
+    "In Lab 02, AdamW's update at a rate of 1e-4 leaves {expected[1e-4, step 1]:.0f} % of bf16 weights as they are in "
+    "step 1, and {expected[1e-4, step 51]:.0f} % in step 51; at 1e-5 {expected[1e-5, step 1]:.0f} and "
+    "{expected[1e-5, step 51]:.0f} %.",
+    expected={"1e-4, step 1": 7.1, "1e-5, step 1": 73.7, "1e-4, step 51": 81.7, "1e-5, step 51": 98.1},
+    tolerance=1.0,
+    unit="% of weights",
+)
+def unmoved_bf16_weights() -> Mapping[str, float]:
+    """Scales the updates of a run at 1e-3 to each rate, and rounds weights, and weights minus update, to bf16."""
+
+    def percent(step: int, rate: str) -> float:
+        before, update = updates_of_lab_02()[step]
+        weights = before.bfloat16()
+        return 100 * ((weights.float() - float(rate) * update).bfloat16() == weights).float().mean().item()
+
+    return {f"{rate}, step {step}": percent(step, rate) for step in (1, 51) for rate in ("1e-4", "1e-5")}
 
 
 class Uncorrected(Optimizer):

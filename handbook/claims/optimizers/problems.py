@@ -13,7 +13,8 @@ from rankzero.claims.claim import claim
     "{expected[jump, 0.98]:.2f} times the rate with beta2 = 0.98. A first weight is at {expected[weight left]:.3f} "
     "after 100,000 steps at rate 3e-4 and decay 0.1. Adafactor takes {expected[Adafactor]} bytes per 1,000 parameters "
     "of a 4096 x 11008 matrix. Classical momentum is within 10 % of the new step {expected[updates]} updates after a "
-    "cut.",
+    "cut. For a gradient of 1e-5, epsilon outside the root leaves {expected[outside]:.3f} of the rate, and under it "
+    "{expected[under]:.2f}.",
     expected={
         "noise, 0.9": 0.229,
         "noise, 0.95": 0.160,
@@ -21,6 +22,8 @@ from rankzero.claims.claim import claim
         "weight left": 0.0498,
         "Adafactor": 1.34,
         "updates": 43,
+        "outside": 0.999,
+        "under": 0.0995,
     },
     tolerance=0.001,
     unit="as named",
@@ -41,4 +44,6 @@ def problem_answers() -> Mapping[str, float]:
         "weight left": (1 - 3e-4 * 0.1) ** 100_000,
         "Adafactor": 1000 * 4 * (4096 + 11008) / (4096 * 11008),
         "updates": next(t for t in range(1000) if 1 + 9 * 0.9**t <= 1.1),
+        "outside": 1e-5 / (1e-5 + 1e-8),
+        "under": 1e-5 / math.sqrt(1e-5**2 + 1e-8),
     }

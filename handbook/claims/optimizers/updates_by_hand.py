@@ -35,8 +35,8 @@ def by_hand(name: str, gradients: list[Tensor], start: Tensor, lr: float) -> Ten
 
 @claim(
     "optimizers-by-hand",
-    "SGD, momentum, Nesterov, RMSprop, Adam with L2 and AdamW, written from their formulas, agree with PyTorch's.",
-    expected=dict.fromkeys(("SGD", "momentum", "Nesterov", "RMSprop", "Adam, L2", "AdamW"), 0),
+    "SGD, momentum, Nesterov, RMSprop, Adam, Adam with L2 and AdamW, written by hand, agree with PyTorch's.",
+    expected=dict.fromkeys(("SGD", "momentum", "Nesterov", "RMSprop", "Adam", "Adam, L2", "AdamW"), 0),
     tolerance=1e-14,
     unit="largest difference of a weight near 1",
 )
@@ -50,6 +50,7 @@ def optimizers_by_hand() -> Mapping[str, float]:
         "momentum": lambda p: SGD(p, lr=1e-2, momentum=0.9),
         "Nesterov": lambda p: SGD(p, lr=1e-2, momentum=0.9, nesterov=True),
         "RMSprop": lambda p: RMSprop(p, lr=1e-2),
+        "Adam": lambda p: Adam(p, lr=1e-2),
         "Adam, L2": lambda p: Adam(p, lr=1e-2, weight_decay=0.1),
         "AdamW": lambda p: AdamW(p, lr=1e-2, weight_decay=0.1),
     }

@@ -75,3 +75,26 @@ def not_a_power_of_two() -> Mapping[str, float]:
         "50,000": 100 * float((other[there] != exact[there]).double().mean()),
         "65,536": 100 * float((scaled[there] != exact[there]).double().mean()),
     }
+
+
+@claim(
+    "precision-unscale-fp16",
+    "GradScaler refuses gradients of fp16 weights with 'Attempting to unscale FP16 gradients.', and accepts those of "
+    "fp32 weights.",
+    expected={"fp16 weights refused": 1, "fp32 weights refused": 0},
+    unit="1: ValueError",
+)
+def unscale_fp16() -> Mapping[str, float]:
+    """Unscales the gradient of one weight of each dtype, and looks for the error's text."""
+
+    def refused(dtype: torch.dtype) -> int:
+        weight = torch.nn.Parameter(torch.ones(1, dtype=dtype))
+        scaler, optimizer = torch.amp.GradScaler("cpu"), torch.optim.SGD([weight], lr=0.1)
+        scaler.scale(weight.sum()).backward()
+        try:
+            scaler.unscale_(optimizer)
+        except ValueError as error:
+            return int("Attempting to unscale FP16 gradients" in str(error))
+        return 0
+
+    return {"fp16 weights refused": refused(torch.float16), "fp32 weights refused": refused(torch.float32)}

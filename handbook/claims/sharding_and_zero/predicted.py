@@ -41,20 +41,23 @@ def sharding_speeds_up_the_update() -> Mapping[str, float]:
 
 @claim(
     "tokens-that-hide-a-gather",
-    "At half of an H100's peak a block computes as long as its bf16 gather takes from {expected[NVLink]} tokens per "
-    "rank on over NVLink, and from {expected[one port]} over one network port.",
-    expected={"NVLink": 1_099, "one port": 9_890, "one port, fp32 reduction": 14_835},
+    "At half of an H100's peak a block computes as long as its bf16 gather takes from {expected[NVLink]:,} tokens per "
+    "rank on within a node (NVLink), from {expected[full nodes]:,} between full nodes of 8 (8 ports) and from "
+    "{expected[one port]:,} with one rank per node (one port).",
+    expected={"NVLink": 1_099, "full nodes": 1_236, "one port": 9_890, "full nodes, fp32 reduction": 1_854},
     tolerance=0.5,
     unit="tokens per rank",
 )
 def tokens_that_hide_a_gather() -> Mapping[str, float]:
-    """Divides half of the peak by the bytes per second of a link; backward sends 2 + 4 bytes for 4 FLOPs if fp32."""
+    """Divides half of the peak by the bytes per second of a group; backward sends 2 + 4 bytes for 4 FLOPs if fp32."""
     h100 = HARDWARE["h100"]
     rate = h100.flops(2, autocast=False) / 2
+    full_nodes = rate / h100.bandwidth(ranks=64, stride=1, per_node=8, world_size=64)
     return {
-        "NVLink": rate / h100.nvlink,
-        "one port": rate / h100.network,
-        "one port, fp32 reduction": rate / h100.network * 6 / 4,
+        "NVLink": rate / h100.bandwidth(ranks=8, stride=1, per_node=8, world_size=8),
+        "full nodes": full_nodes,
+        "one port": rate / h100.bandwidth(ranks=8, stride=1, per_node=1, world_size=8),
+        "full nodes, fp32 reduction": full_nodes * 6 / 4,
     }
 
 

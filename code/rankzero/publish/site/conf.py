@@ -31,6 +31,7 @@ _MODULES = (
     *("markdown.typography", "markdown.formulas", "markdown.diagrams", "markdown.foldable_details"),
     *("markdown.quiz_cards", "markdown.claim_badges", "markdown.calculator_links"),
     *("markdown.code_lines", "markdown.excerpt_captions", "markdown.line_tables", "markdown.drawn_figures"),
+    "markdown.sortable_tables",
 )
 extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _MODULES)]
 

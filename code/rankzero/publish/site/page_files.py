@@ -12,6 +12,7 @@ USES = {
     "sphinx_highlight.js": "",
     "mystnb.": 'class="cell',  # a notebook's cell
     "katex/": 'class="katex',
+    "sortable-tables.": '<table class="sortable',
 }
 # The name of a file -> the beginnings of the names of the templates that use it.
 TEMPLATES = {

@@ -1,5 +1,6 @@
-"""Claims of handbook/profiling-and-roofline.md: a training loop on a GPU, and what makes it wait."""
+"""Claims of handbook/profiling.md: a training loop on a GPU, and what makes it wait."""
 
+import statistics
 import time
 from collections.abc import Callable
 
@@ -40,6 +41,28 @@ def wall_milliseconds(step: Callable[[], object], steps: int) -> Spread:
         synchronize()
         samples.append(1e3 * (time.perf_counter() - begin) / steps)
     return Spread.of(samples)
+
+
+@claim(
+    "launch-is-not-the-work",
+    "On a GPU, a clock around the call of a large product, without a wait, shows less than a tenth of its time.",
+    expected=0,
+    tolerance=0.1,
+    unit="of the time",
+    needs=("cuda",),
+)
+def launch_time() -> float:
+    """Times a product of fp32 matrices [8192, 8192] on the GPU five times with and without a wait, and divides."""
+    a = torch.randn(pick(8192, 64), pick(8192, 64), device=gpu())
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for wait in [True, *[False, True] * 5]:
+        synchronize()
+        start = time.perf_counter()
+        _ = a @ a
+        if wait:
+            synchronize()
+        seconds[wait].append(time.perf_counter() - start)
+    return statistics.median(seconds[False]) / statistics.median(seconds[True][1:])
 
 
 @claim(

@@ -1,4 +1,4 @@
-"""Claims of handbook/profiling-and-roofline.md: GPT-2 124M from a plain loop to the fastest, by benchmarks/gpt2.py."""
+"""Claims of handbook/mfu.md: GPT-2 124M from a plain loop to the fastest, by benchmarks/gpt2.py."""
 
 import json
 import subprocess

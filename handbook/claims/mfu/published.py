@@ -1,23 +1,18 @@
-"""Claims of handbook/profiling-and-roofline.md."""
+"""Claims of handbook/mfu.md: published utilizations, MFU and HFU, computed again from published inputs."""
 
 import functools
-import math
-import statistics
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
-from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.gpu import Spread, gpu, pick, synchronize
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.models import PRESETS, build
 
@@ -29,7 +24,6 @@ MOSAIC = "[LLM Foundry](https://github.com/mosaicml/llm-foundry/blob/main/script
 KORTHIKANTI = "[Korthikanti et al.](https://arxiv.org/abs/2205.05198), table 5"
 
 
-# -------------------------------------------------------------------------------------------------------- MFU and HFU
 @claim(
     "palm-mfu",
     "PaLM 540B: 238.3 thousand tokens/s on 6,144 TPU v4 of 275 TFLOP/s are an MFU of {expected} %.",
@@ -147,94 +141,4 @@ def megatron_hfu() -> Mapping[str, float]:
             one, two = (_step_flops(count, width, heads, again=again) for count in (1, 2))
             total[again] = one + (layers - 1) * (two - one)
         found[name] = 100 * (total[True] / total[False] - 1)
-    return found
-
-
-# -------------------------------------------------------------------------------------------------------- by the clock
-@claim(
-    "launch-is-not-the-work",
-    "On a GPU, a clock around the call of a large product, without a wait, shows less than a tenth of its time.",
-    expected=0,
-    tolerance=0.1,
-    unit="of the time",
-    needs=("cuda",),
-)
-def launch_time() -> float:
-    """Times a product of fp32 matrices [8192, 8192] on the GPU five times with and without a wait, and divides."""
-    a = torch.randn(pick(8192, 64), pick(8192, 64), device=gpu())
-    seconds: dict[bool, list[float]] = {False: [], True: []}
-    for wait in [True, *[False, True] * 5]:
-        synchronize()
-        start = time.perf_counter()
-        _ = a @ a
-        if wait:
-            synchronize()
-        seconds[wait].append(time.perf_counter() - start)
-    return statistics.median(seconds[False]) / statistics.median(seconds[True][1:])
-
-
-# -------------------------------------------------------------------------------------------------------------- depth
-def gradient_by_depth(gain: float, *, bounded: bool = False, depth: int = 30) -> list[float]:
-    """Gradient at each layer over that at the last, of a stack of tanh layers 64 wide, float64; RMS of each.
-
-    `bounded` gives each layer a residual connection and a norm.
-    """
-    torch.manual_seed(0)
-    layers = [nn.Linear(64, 64, bias=False).double() for _ in range(depth)]
-    norms = [nn.LayerNorm(64).double() for _ in range(depth)]
-    for layer in layers:
-        nn.init.normal_(layer.weight, std=gain / 8)  # 8 = √64: with gain 1 a linear layer keeps the size
-    x, seen = torch.randn(128, 64, dtype=torch.float64, requires_grad=True), []
-    for layer, normalize in zip(layers, norms, strict=True):
-        x = x + torch.tanh(layer(normalize(x))) if bounded else torch.tanh(layer(x))
-        x.retain_grad()
-        seen.append(x)
-    x.square().mean().backward()
-    sizes = [value.grad.square().mean().sqrt().item() for value in seen if value.grad is not None]
-    return [size / sizes[-1] for size in sizes]
-
-
-@claim(
-    "gradients-by-depth",
-    "Gradient at the first of 30 tanh layers over that at the last, as a power of ten, by the weights' gain: with 0.5 "
-    "it vanishes, with 3 it explodes, and a residual connection with a norm keeps it within about ten times.",
-    expected={"0.5": -7.89, "1": -0.10, "3": 3.60, "0.5, residual and norm": 0.38, "3, residual and norm": 1.10},
-    tolerance=0.02,
-    unit="power of ten",
-)
-def gradients_by_depth() -> Charted:
-    """Runs one backward through each stack, in float64, and takes the logarithm of the quotient."""
-    ratios = {f"{gain:g}": gradient_by_depth(gain) for gain in (0.5, 1.0, 3.0)}
-    ratios |= {f"{gain:g}, residual and norm": gradient_by_depth(gain, bounded=True) for gain in (0.5, 3.0)}
-    lines = {
-        name: [Spread.of([size]).point(layer) for layer, size in enumerate(line, 1)] for name, line in ratios.items()
-    }
-    chart = Chart("Gradient by depth", "layer", "gradient, relative to the last layer", lines, "y")
-    return Charted({name: math.log10(line[0]) for name, line in ratios.items()}, chart)
-
-
-@claim(
-    "weight-gradients-by-depth",
-    "Gradient of the first layer's weights over that of the last one's, in the plain stack of 30 tanh layers: with a "
-    "gain of 0.5 about equal, with 3 thousands of times as large. And how large the last one's is.",
-    expected={"0.5": 0.06, "3": 3.87, "0.5, the last": -17.65},
-    tolerance=0.02,
-    unit="power of ten",
-)
-def weight_gradients_by_depth() -> Mapping[str, float]:
-    """Runs one backward through each stack, in float64; the logarithms of the quotient and of the L2 norm."""
-    found = {}
-    for gain in (0.5, 3):
-        torch.manual_seed(0)
-        layers = [nn.Linear(64, 64, bias=False).double() for _ in range(30)]
-        for layer in layers:
-            nn.init.normal_(layer.weight, std=gain / 8)
-        x = torch.randn(128, 64, dtype=torch.float64)
-        for layer in layers:
-            x = torch.tanh(layer(x))
-        x.square().mean().backward()
-        norms = [layer.weight.grad.norm().item() for layer in layers if layer.weight.grad is not None]
-        found[f"{gain}"] = math.log10(norms[0] / norms[-1])
-        if gain == 0.5:
-            found["0.5, the last"] = math.log10(norms[-1])
     return found

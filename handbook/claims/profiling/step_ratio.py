@@ -1,4 +1,4 @@
-"""Claim of handbook/profiling-and-roofline.md: time of backward over time of forward, by the size of the batch."""
+"""Claim of handbook/profiling.md: time of backward over time of forward, by the size of the batch."""
 
 import time
 

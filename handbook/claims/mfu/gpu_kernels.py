@@ -1,4 +1,4 @@
-"""Claims of handbook/profiling-and-roofline.md: kernels on a GPU, measured one by one."""
+"""Claims of handbook/mfu.md: kernels on a GPU, measured one by one."""
 
 from collections.abc import Callable
 from typing import Any
