@@ -116,7 +116,7 @@ def small_graph() -> Figure:
     caption="Gradients in a stack of 30 layers, each 64 wide. Left: the gradient of each layer's output. With sigmoids "
     "it shrinks by a factor of [0.24](claim:gradient-factor-per-layer) per layer on its way to the first layer. "
     "Right: the gradient of each layer's weights, which is also proportional to the layer's input.",
-    description="Two panels over the layers 1 to 30, on a logarithmic axis from 1e-18 to 1e4. Left, the gradient of "
+    description="Two panels over the layers 1 to 30, on a logarithmic axis from 1e-18 to 1e9. Left, the gradient of "
     "each layer's output: all lines start near 100 at layer 30. Sigmoid falls to 1e-16 at layer 1, ReLU with the "
     "default weights of nn.Linear to 1e-9, and ReLU with He's weights, tanh and sigmoid with residual connections stay "
     "near 100. Right, the gradient of the weights: the line of ReLU with default weights is flat near 4e-9.",

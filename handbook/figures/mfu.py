@@ -80,7 +80,7 @@ def mfu_as_an_area() -> Figure:
     "gpt2-ladder",
     caption="GPT-2 124M on one H200 (2026-11-26, torch 2.11), one technique more in each row: tokens/s, how many times "
     "as fast as the row above, and MFU. The loop becomes [11 times](claim:gpt2-ladder) as fast. Five techniques give "
-    "nearly all of it, and one of them is 47 unused tokens in the vocabulary.",
+    "nearly all of the speedup, and one of them is 47 unused tokens in the vocabulary.",
     description="Ten horizontal bars of tokens per second. Lab 02's loop: 46,351, an MFU of 4 percent. Fused attention "
     "54,100; TF32 135,953; bf16 autocast 230,774; a vocabulary of 50,304 359,590; fused AdamW 372,758; torch.compile "
     "512,652; twice the batch 517,549; cuDNN's attention 523,298, an MFU of 45 percent. The last rung under Lab 02's "
@@ -115,7 +115,7 @@ def gpt2_ladder() -> Figure:
     "fastest-step-by-kernels",
     caption="One step of the ladder's fastest rung, 32,768 tokens on one H200, by what the GPU does. Products and "
     "attention are [69 %](claim:gpt2-kernels) of the kernels' time. A step of these two alone would be above 50 % MFU; "
-    "the compiled point-wise operations, which move bytes, keep the real step below.",
+    "the compiled point-wise operations, which move bytes, keep the step below 50 %.",
     description="Three horizontal bars in milliseconds. The step, 62.6: matrix products 33.5, attention 7.6, compiled "
     "point-wise operations 15.8, optimizer 1.0, other and copies 1.7, the GPU waits 3.0; MFU 45 percent. Products and "
     "attention alone: 41.1, MFU 69 percent. The FLOPs at the peak of 989 TFLOP/s: 28.3, MFU 100 percent. A dashed line "

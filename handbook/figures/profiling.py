@@ -69,10 +69,10 @@ def draw_lane(axes: Axes, row: float, name: str, ranges: list[tuple[float, float
 
 @figure(
     "a-read-in-the-step",
-    caption="Host and GPU over one step, drawn for a host that queues work in half of the time that the GPU needs. A "
-    "read of the loss between forward and backward ends the host's lead: the GPU is idle until backward is queued.",
-    description="Two timelines of host and GPU. In the upper one the host queues forward and backward and then waits; "
-    "the GPU runs forward and backward without a gap. In the lower one the host queues forward, waits in item() until "
+    caption="Host and GPU over one step, drawn for a host that queues work in less than half of the GPU's time. After "
+    "a read of the loss between forward and backward, the GPU is idle until backward's first kernel is queued.",
+    description="Two timelines of host and GPU. Above, the host queues forward and backward and then waits; "
+    "the GPU runs forward and backward without a gap. Below, the host queues forward, waits in item() until "
     "the GPU has finished forward, then queues backward; the GPU has a gap between the passes and ends later.",
 )
 def a_read_in_the_step() -> Figure:

@@ -18,8 +18,8 @@ FORWARD_FLOPS = 291_648_307_200  # of GPT-2 at 1,024 tokens: claim gpt2-forward-
     "peak, and 1 % at {expected[sequences]:.0f}. 50 % HFU with a whole second forward are {expected[MFU, %]:.1f} % "
     "MFU; {expected[HFU, %]:.1f} % HFU would be 40 % MFU. A step of 62.6 ms would have "
     "{expected[at the peak, %]:.1f} % MFU with its products at the peak, and {expected[no point-wise, %]:.1f} % "
-    "without its point-wise operations. Attention's FLOPs exceed those of the weights from {expected[blocks]:,} "
-    "tokens on in GPT-2's blocks, and from {expected[whole model]:,} with the output layer; at 1,024 tokens they are "
+    "without its point-wise operations. Attention's FLOPs exceed those of the weights above {expected[blocks]:,} "
+    "tokens in GPT-2's blocks, and above {expected[whole model]:,} with the output layer; at 1,024 tokens they are "
     "{expected[attention, %]:.0f} %.",
     expected={
         "fused": 1.364, "update, ms": 1.04, "one sequence, ms": 1.77, "share, %": 6.8, "sequences": 58,
