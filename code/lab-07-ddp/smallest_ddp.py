@@ -1,5 +1,4 @@
 """The smallest training run with DDP, on CPUs or GPUs: torchrun --nproc-per-node 2 code/lab-07-ddp/smallest_ddp.py"""
-# mypy: disable-error-code="var-annotated"
 
 import os
 
@@ -18,7 +17,7 @@ dist.init_process_group("nccl" if on_gpu else "gloo")  # reads torchrun's variab
 torch.manual_seed(0)  # the same data on every rank
 x = torch.randn(4096, 16)
 data = TensorDataset(x, (x.sum(1) > 0).long())
-sampler = DistributedSampler(data)  # each rank's part of the rows
+sampler: DistributedSampler[int] = DistributedSampler(data)  # rows of this rank
 loader = DataLoader(data, batch_size=32, sampler=sampler)
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
 net = DistributedDataParallel(model, device_ids=[local_rank] if on_gpu else None)
