@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from page_problems import PageProblems
+from painted_pages import painted_when_opened
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, expect, sync_playwright
 
 from rankzero.publish.site import chromium
@@ -89,6 +90,8 @@ def new_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
     def make(**settings: Any) -> BrowserContext:
         context = browser.new_context(**settings)
         context.set_default_timeout(PATIENCE)
+        if settings.get("java_script_enabled", True):
+            context.on("page", painted_when_opened)
         contexts.append(context)
         return context
 

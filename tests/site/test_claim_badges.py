@@ -130,8 +130,8 @@ def test_a_link_to_an_unknown_claim_is_a_warning(tmp_path: Path) -> None:
 @pytest.fixture
 def chapter(site: Path, page: Page) -> Page:
     """A chapter with many badges; its clock stands still between the test's steps, and its scrolling takes no time."""
-    page.clock.install()
     page.goto((site / CHAPTER).as_uri())
+    page.clock.install()
     page.add_style_tag(content="html { scroll-behavior: auto !important }")
     return page
 

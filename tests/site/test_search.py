@@ -75,6 +75,7 @@ TREATED = {
     "overfitting": "handbook/regularization.html",
     "batch size": "handbook/batch-size-and-scaling.html",
 }
+SAMPLE = {"all_reduce", "ZeRO-3", "chckpointing", "how do I resume a run", "xor-needs-a-bend", "OOM", "Windows", "NaN"}
 
 
 @cache
@@ -146,11 +147,12 @@ def results(page: Page, text: str) -> list[str]:
     return [re.sub(r"\?found=[^#]*", "", str(link.get_attribute("href"))) for link in page.locator(".search a").all()]
 
 
-def test_the_page_that_treats_the_words_is_among_the_first_five_results(search: Page) -> None:
+@pytest.mark.parametrize("texts", sampled([SAMPLE, set(TREATED) - SAMPLE], [SAMPLE]), ids=["sample", "all others"])
+def test_the_page_that_treats_the_words_is_among_the_first_five_results(search: Page, texts: set[str]) -> None:
     missing = {}
-    for text, place in TREATED.items():
+    for text in sorted(texts):
         found = results(search, text)[:5]
-        if not any(place in result for result in found):
+        if not any(TREATED[text] in result for result in found):
             missing[text] = found
     assert not missing
 
@@ -244,7 +246,7 @@ def test_a_search_without_results_repeats_the_query_and_links_to_the_map_of_topi
 def test_the_index_is_loaded_by_the_first_search_and_not_before(site: Path, page: Page) -> None:
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
-    page.goto((site / START).as_uri(), wait_until="networkidle")
+    page.goto((site / START).as_uri())
     assert not [url for url in requested if "search-data" in url or "minisearch" in url]
     page.keyboard.press("/")
     results(page, "adam")

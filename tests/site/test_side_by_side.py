@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from page_problems import sampled
+from painted_pages import wait_until_painted
 from playwright.sync_api import Locator, Page, expect
 
 from rankzero.curriculum import all_labs
@@ -108,6 +109,7 @@ def wait_for_page(page: Page, address: str) -> None:
     """Waits until a click has opened the page at this address, with all that it loads."""
     page.wait_for_url(f"**/{address}*")
     page.wait_for_load_state()
+    wait_until_painted(page)
 
 
 def scroll_position(pane: Locator) -> int:
