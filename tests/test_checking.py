@@ -690,7 +690,7 @@ def test_the_first_failure_and_its_diagnosis_end_the_report(tmp_path: Path, clie
     assert text.endswith("Read handbook/backpropagation.md#lifetime-of-the-graph\n")
 
 
-@pytest.mark.parametrize("rows", [12, 18, 20, 24])
+@pytest.mark.parametrize("rows", [12, 24, *(pytest.param(rows, marks=pytest.mark.prove) for rows in (18, 20))])
 def test_a_report_is_shortened_to_the_rows_of_a_screen(tmp_path: Path, client: LocalProbeClient, rows: int) -> None:
     changes = (
         ("    optimizer.step()\n    return loss.item()", "    return loss"),

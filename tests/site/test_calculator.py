@@ -5,6 +5,7 @@ import contextlib
 import functools
 import io
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 from rankzero.publish.site import npm_packages
 from rankzero.publish.site.views.ledger_script import script, sources
 
+CASES = 1500 if "RANKZERO_SEEDS" in os.environ else 600  # `make prove` sets the variable
 TRAINING = [kind for kind in Kind if kind is not Kind.KV_CACHE]
 
 
@@ -53,7 +55,7 @@ def calc(page: Page, site: Path) -> Page:
 @functools.cache
 def cases_and_predictions() -> tuple[list[Case], list[Case]]:
     """Returns random settings, and Python's predictions for them."""
-    cases = random_cases(1500)
+    cases = random_cases(CASES)
     return cases, [predict_in_python(case) for case in cases]
 
 
@@ -63,10 +65,10 @@ def predict_in_page(page: Page, cases: list[Case], changed: str | None = None) -
     return predictions
 
 
-def test_1000_random_settings_have_the_same_rows_as_in_python_to_the_byte(calc: Page) -> None:
+def test_random_settings_have_the_same_rows_as_in_python_to_the_byte(calc: Page) -> None:
     cases, expected = cases_and_predictions()
     possible = [prediction for prediction in expected if "rows" in prediction]
-    assert len(possible) >= 1000
+    assert len(possible) > CASES / 2
     largest = max(int(prediction["peak"][1]) for prediction in possible)
     assert largest > 2**53  # above this, a JavaScript number is not exact
     for case, in_page, in_python in zip(cases, predict_in_page(calc, cases), expected, strict=True):
