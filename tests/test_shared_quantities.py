@@ -7,6 +7,7 @@ import pytest
 
 from rankzero.claims.registry import all_claims
 from rankzero.learn.distributed.collectives import RING
+from rankzero.ledger.hardware import GB, HARDWARE
 from rankzero.ledger.predict import states_per_rank
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES, bytes_per_parameter
 from rankzero.ledger.segments import even, lengths_of_lowest_peak, peak_of_lengths
@@ -19,6 +20,12 @@ AVERAGES = MIXED.state * len(ADAMW.moments)
 def saved(stage: int, ranks: int) -> float:
     """Returns how many times fewer bytes of states a rank holds with a stage of ZeRO."""
     return 16 / states_per_rank(1, MIXED, ADAMW, zero=stage, ranks=ranks)
+
+
+def exchange_ms(gigabytes: float, nodes: int) -> float:
+    """Returns the ms in which 16 H100s all-reduce so many GB, with a network port for each GPU of a node."""
+    bandwidth = HARDWARE["h100"].bandwidth(16, stride=1, per_node=16 // nodes, world_size=16)
+    return 1000 * gigabytes * GB * RING["all_reduce"](16) / bandwidth
 
 
 def recipe(name: str) -> float:
@@ -75,18 +82,11 @@ QUANTITIES: dict[str, tuple[float, Parts]] = {
     ),
     "ring of 8, GB sent of 14": (14 * RING["all_reduce"](8), {"errata-ring-all-reduce": "payload, 8 ranks"}),
     "ring of 16, GB sent of 14": (14 * RING["all_reduce"](16), {"errata-ring-all-reduce": "payload, 16 ranks"}),
-    "14 GB on 16 ranks of two full nodes, s": (
-        14 * RING["all_reduce"](16) / 400,
-        {"ddp-seven-billion-exchange": "full nodes"},
-    ),
     "14 GB on 16 ranks of two full nodes, ms": (
-        14 * RING["all_reduce"](16) / 0.4,
+        exchange_ms(14, nodes=2),
         {"errata-exchange-time": "16-bit, 2 full nodes"},
     ),
-    "14 GB on 16 ranks, one per node, s": (
-        14 * RING["all_reduce"](16) / 50,
-        {"ddp-seven-billion-exchange": "one rank per node"},
-    ),
+    "14 GB on 16 ranks, one per node, ms": (exchange_ms(14, nodes=16), {"errata-exchange-time": "16-bit, 16 nodes"}),
     "ZeRO-1 on 64 ranks": (
         saved(1, 64),
         {"errata-zero-at-64-ranks": "ZeRO-1, 64 ranks", "zero-4x-and-8x": "stage 1"},

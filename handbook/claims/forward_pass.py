@@ -168,7 +168,7 @@ def attention_dropout() -> Mapping[str, float]:
 # ---------------------------------------------------------------------------------------------------- the lab's model
 @claim(
     "block-keeps-16-units",
-    "A block of the GPT keeps 16 tensors of BTC floats and H + 4 numbers per token.",
+    "A block of the GPT keeps 16 units of BTC floats and H + 4 numbers per token.",
     expected=4 * 12 * 64 * (16 * 128 + 4 + 4),
     unit="B",
 )
@@ -339,7 +339,7 @@ def gpt2_recompute() -> Mapping[str, float]:
 # -------------------------------------------------------------------------------------------- the problems and the quiz
 @claim(
     "frozen-block-keeps-11-units",
-    "A block whose weights are frozen, with an adapter beside qkv, keeps {expected} of its 16 tensors of BTC floats.",
+    "A block whose weights are frozen, with an adapter beside qkv, keeps {expected} of its 16 units of BTC floats.",
     expected=11,
     tolerance=0.1,
     unit="tensors of BTC floats",

@@ -45,8 +45,8 @@ def activation_bytes(config: Config, tokens: int) -> int:
 @figure(
     "kept-along-a-block",
     caption="Memory that one block of Lab 02's GPT keeps for backward, operation by operation, for 12 sequences of 64 "
-    "tokens in fp32: in all [16 tensors](claim:block-keeps-16-units) of the size of the block's input. `mlp.up`, GELU "
-    "and `mlp.proj` keep 9 of them, additions keep none.",
+    "tokens in fp32: in all [16 times](claim:block-keeps-16-units) the size of the block's input. `mlp.up`, GELU "
+    "and `mlp.proj` keep 9 of these 16, additions none.",
     description="Ten horizontal bars in the order of the block's operations. norm1 0.38 MiB, attention.qkv 0.38, "
     "attention 1.5, attention.proj and the addition nothing, norm2 0.38, mlp.up 0.38, GELU 1.5, mlp.proj 1.5, the "
     "second addition nothing. Each bar's label names the kept tensors.",

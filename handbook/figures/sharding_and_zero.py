@@ -224,9 +224,10 @@ def draw_step(axes: Axes, tokens: int) -> None:
 
 @figure(
     "gathers-run-ahead",
-    caption="One step of four blocks of Llama-3-8B on 8 H100s over NVLink, by the formula below. A number names "
-    "the block. From [1,099 tokens](claim:tokens-that-hide-a-gather) per rank on, the GPU waits only for the first "
-    "gather of each pass and for the last reduce-scatter; with fewer tokens it waits before nearly every block.",
+    caption="One step of four blocks of Llama-3-8B on 8 H100s over NVLink, by the formula below, with gradients in "
+    "bf16. A number names the block. From [1,099 tokens](claim:tokens-that-hide-a-gather) per rank on, the GPU waits "
+    "only for the first gather of each pass and for the last reduce-scatter; with fewer tokens it waits before nearly "
+    "every block.",
     description="Two time charts with a row for the network and a row for the GPU. Above, with 1,536 tokens per rank, "
     "blocks 1 to 4 compute one after another in forward and 4 to 1 in backward, while the network gathers 1, 2, 3 "
     "and 4, then gathers 4 and 3, reduces 4, gathers 2, reduces 3, gathers 1, and reduces 2 and 1; the GPU waits at "

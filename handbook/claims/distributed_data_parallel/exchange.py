@@ -69,23 +69,6 @@ def exchange_hidden() -> Mapping[str, float]:
 
 
 @claim(
-    "ddp-seven-billion-exchange",
-    "7 billion gradients of 2 bytes on 16 ranks take {expected[full nodes]:.3f} s in two full nodes of 8 H100s "
-    "(8 ports, 400 GB/s) and {expected[one rank per node]:.3f} s with one rank per node (50 GB/s).",
-    expected={"full nodes": 0.0656, "one rank per node": 0.525},
-    tolerance=0.0001,
-    unit="s",
-)
-def seven_billion_exchange() -> Mapping[str, float]:
-    """Divides what a ring sends by the bandwidth of the ports that it uses."""
-    payload = 2 * 7e9
-    return {
-        "full nodes": exchange_ms(2, 8, payload) / 1000,
-        "one rank per node": exchange_ms(16, 1, payload) / 1000,
-    }
-
-
-@claim(
     "ddp-problem-answers",
     "Answers to the chapter's problems: at most {expected[1: ranks]} ranks with one rank per node, "
     "{expected[1: ranks, full nodes]} in full nodes; {expected[2: every time]:,.0f} and "
