@@ -394,6 +394,21 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    ("layout", "efficiency", "words"),
+    [
+        (Layout(data=8, zero=3), 1.0, " at least"),
+        (Layout(data=8, zero=3), 0.5, ", estimated"),
+        (Layout(data=4, tensor=2), 1.0, ", estimated"),  # their messages may overlap computation
+        (Layout(data=4, pipeline=2, micro_batches=4), 1.0, ", estimated"),
+    ],
+)
+def test_only_a_time_at_the_full_peak_with_nothing_exposed_is_a_lower_bound(
+    layout: Layout, efficiency: float, words: str
+) -> None:
+    assert make(find_preset("gpt2"), layout, "mixed", efficiency=efficiency).bound == words
+
+
 def test_the_command_prints_plan_and_counts() -> None:
     code, output = run("gpt2", "--shard", "64", "--seq", "64", "--simulate")
     assert code == 0, output

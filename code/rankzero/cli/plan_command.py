@@ -65,8 +65,8 @@ def plan(
     efficiency: Annotated[
         float | None,
         _option(
-            "Assumed share of the peak that products reach: 0.5, of a measured peak 1. With 1 a step's time is a "
-            "lower bound.",
+            "Assumed share of the peak that products reach: 0.5, of a measured peak 1. With 1, a step's time without "
+            "tensor ranks and stages is a lower bound.",
             CLUSTER,
             metavar="SHARE",
             min=0.01,

@@ -85,8 +85,9 @@ class Plan:
 
     @property
     def bound(self) -> str:
-        """Words that follow a time: a lower bound if products reach all of the peak, otherwise an estimate."""
-        return " at least" if self.efficiency == 1 else ", estimated"
+        """Words that follow a time: a lower bound at the full peak, if no message is counted as never hidden."""
+        alone = self.layout.tensor == self.layout.pipeline == 1
+        return " at least" if self.efficiency == 1 and alone else ", estimated"
 
     @property
     def flops(self) -> int:

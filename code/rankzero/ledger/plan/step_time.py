@@ -2,8 +2,9 @@
 
 The assumption is the share of the peak that matrix products reach (`efficiency`). Every other number is a quotient of
 a count and a rate. Overlap is taken to be complete, links to reach the rates on their data sheets, and kernels to
-launch in no time. So with an efficiency of 1 the estimate is a lower bound; with less, a step whose products reach a
-larger share of the peak can be faster than the estimate.
+launch in no time. So with an efficiency of 1 the estimate is a lower bound, with two exceptions: messages of tensor
+ranks and between stages count as never hidden, and attention as if it computed the masked half too. With less than 1,
+a step whose products reach a larger share of the peak can be faster than the estimate.
 """
 
 from dataclasses import dataclass
