@@ -10,7 +10,8 @@ import pytest
 from rankzero.curriculum import LatePolicy
 from rankzero.errors import UserError
 from rankzero.grading.intake.late_policy import late_penalty
-from rankzero.grading.intake.roster import Roster, read_roster
+from rankzero.grading.intake.read_roster import read_roster
+from rankzero.grading.intake.roster import Roster
 from rankzero.grading.intake.safe_names import printable, safe_name
 from rankzero.grading.intake.timestamps import parse_time, seconds_late
 

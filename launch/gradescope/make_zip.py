@@ -9,6 +9,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,10 +22,17 @@ HERE = Path(__file__).resolve().parent
 def make_zip(lab: str, late: dict[str, float], index: str, out: Path) -> None:
     """Writes the zip. SystemExit with a sentence if git cannot pack the repository."""
     settings = json.dumps({"lab": lab, "late": late, "index": index})
-    command = ["git", "archive", "--format=zip", f"--output={out.resolve()}"]
-    command += [f"--add-file={HERE / name}" for name in ("setup.sh", "run_autograder")]
-    command += [f"--add-virtual-file=settings.json:{settings}", "--prefix=rankzero/", "HEAD"]
-    if subprocess.run(command, cwd=ROOT).returncode:  # git has printed the reason
+    # Whatever this machine's settings, a script whose lines end in CR LF does not start.
+    command = ["git", "-c", "core.autocrlf=false", "-c", "core.eol=lf", "archive", "--format=zip"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("setup.sh", "run_autograder"):
+            script = Path(folder, name)
+            script.write_bytes((HERE / name).read_bytes().replace(b"\r\n", b"\n"))
+            script.chmod(0o755)
+            command.append(f"--add-file={script}")
+        command += [f"--output={out.resolve()}", f"--add-virtual-file=settings.json:{settings}"]
+        done = subprocess.run([*command, "--prefix=rankzero/", "HEAD"], cwd=ROOT)
+    if done.returncode:  # git has printed the reason
         sys.exit(f"git cannot pack {ROOT}: it must be a clone, and git 2.37 or newer.")
 
 

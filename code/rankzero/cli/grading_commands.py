@@ -3,6 +3,7 @@
 import functools
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from rankzero.curriculum import all_labs, find_lab, find_lab_with_exercises, pat
 from rankzero.errors import UserError
 from rankzero.grading.grade import Grade, read_grade
 from rankzero.grading.intake.safe_names import printable, safe_name
+from rankzero.grading.intake.time_notes import other_notes, time_notes
 from rankzero.grading.intake.timestamps import parse_time
 from rankzero.learn.machine.cores import usable_cores
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rankzero.grading.grading_tasks import Tasks
     from rankzero.grading.report.differences import Difference
 
-MAX_CHANGES = 20  # lines
+MAX_CHANGES, MAX_NOTES = 20, 5  # lines
 commands = typer.Typer()
 
 
@@ -264,9 +266,15 @@ def _summary(outcome: "Outcome", out: Path) -> dict[str, Any]:
         "out": str(out),
         "graded": len(graded),
         "kept": outcome.kept,
-        "missing": sum(grade.submission.file is None for grade in grades),
+        "missing": sum(grade.submission.file is None and not grade.submission.doubtful for grade in grades),
         "not gradable": troubles,
-        "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
+        "to decide": {
+            f"{printable(grade.submission.student.student_id)}, lab {grade.submission.lab}": grade.submission.notes[0]
+            for grade in grades
+            if grade.gradable and not grade.counts
+        },
+        "times": dict(Counter(note for grade in grades for note in time_notes(grade.submission))),
+        "flagged": sum(bool(grade.flags or other_notes(grade.submission)) for grade in grades if grade.counts),
         "points": sum(grade.points for grade in graded),
         "max_points": sum(grade.max_points for grade in graded),
         "seeds": len(grades[0].seeds) if grades else 0,
@@ -278,6 +286,12 @@ def _summary(outcome: "Outcome", out: Path) -> dict[str, Any]:
 def _print_summary(summary: dict[str, Any]) -> None:
     for submission, trouble in summary["not gradable"].items():
         console.print(f"Not graded: {submission}: {trouble}", markup=False)
+    for submission, note in list(summary["to decide"].items())[:MAX_NOTES]:
+        console.print(f"To decide: {submission}: {note}", markup=False)
+    if len(summary["to decide"]) > MAX_NOTES:
+        console.print(f"and {len(summary['to decide']) - MAX_NOTES} more to decide, on the class page")
+    for note, count in summary["times"].items():
+        console.print(f"{'1 submission' if count == 1 else f'{count} submissions'}: {note}", markup=False)
     sentence = f"{summary['graded']} graded in {summary['seconds']:.0f} s"
     if summary["kept"]:
         sentence = f"{summary['graded']} grades, of which {summary['kept']} are kept, in {summary['seconds']:.0f} s"

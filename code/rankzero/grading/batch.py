@@ -17,6 +17,7 @@ from rankzero.grading.grader import GradingSettings
 from rankzero.grading.grading_tasks import NEW, PUBLISHED, Tasks
 from rankzero.grading.intake.late_policy import days_late, late_penalty
 from rankzero.grading.intake.safe_names import safe_name
+from rankzero.grading.intake.time_notes import with_time_note
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
 from rankzero.grading.report.anonymity import anonymous_changes, anonymous_grades
@@ -80,7 +81,8 @@ def with_lateness(grades: Sequence[Grade], due: datetime | None, policy: LatePol
         own_due = due + timedelta(hours=grade.extension_hours) if due else None
         seconds = seconds_late(grade.submission.submitted_at, own_due)
         penalty = late_penalty(lab_policy, grade.max_points, seconds)
-        late_grades.append(replace(grade, late_days=days_late(lab_policy, seconds), late_penalty=penalty))
+        grade = replace(grade, late_days=days_late(lab_policy, seconds), late_penalty=penalty)
+        late_grades.append(replace(grade, submission=with_time_note(grade.submission, due, late=seconds > 0)))
     return late_grades
 
 

@@ -18,7 +18,7 @@ from rankzero.grading.grader import GradingSettings
 from rankzero.grading.grading_tasks import Key, Tasks, published_grades, tasks_of, with_absent
 from rankzero.grading.hand_in_record import keep_facts, read_record
 from rankzero.grading.intake.collect import collect
-from rankzero.grading.intake.roster import read_roster
+from rankzero.grading.intake.read_roster import read_roster
 from rankzero.grading.intake.safe_names import printable
 from rankzero.grading.intake.timestamps import parse_time
 from rankzero.grading.regrade import matching_checks

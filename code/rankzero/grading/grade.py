@@ -22,6 +22,8 @@ class Student:
     last_name: str = ""
     first_name: str = ""
     email: str = ""
+    login: str = ""  # the name with which the student logs in, if it is not the id
+    lms_id: str = ""  # the course system's own number of the student
 
     @property
     def full_name(self) -> str:
@@ -40,6 +42,8 @@ class Submission:
     submitted_at: str = ""  # ISO 8601 with its zone; empty if unknown
     notes: tuple[str, ...] = ()  # sentences on what was refused or unusual
     passed_over: tuple[str, ...] = ()  # sha256 of the student's other files for this lab
+    one_time: str = ""  # the reason why the files' times may be those of a download or a copy
+    doubtful: bool = False  # nothing is graded, but something was handed in that may be this student's
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,8 @@ class Grade:
 
     @property
     def counts(self) -> bool:
-        """Returns whether there is a score."""
-        return self.gradable or self.decided
+        """Returns whether there is a score: a person's, that of the checks, or 0 for nothing handed in."""
+        return (self.gradable and not self.submission.doubtful) or self.decided
 
     @property
     def by_exercise(self) -> dict[str, float]:

@@ -34,12 +34,18 @@ def keep_facts(collected: Sequence[Submission], out: Path, retime: bool) -> list
         facts = own.get(submission.sha256) or (files[former[0]][submission.sha256] if len(former) == 1 else None)
         if facts and not retime:
             notes = facts["notes"] if submission.sha256 in own else submission.notes
-            submission = replace(submission, submitted_at=facts["submitted_at"], notes=tuple(notes))
+            submission = replace(
+                submission,
+                submitted_at=facts["submitted_at"],
+                notes=tuple(notes),
+                one_time=facts.get("one_time", ""),
+            )
         if submission.file:
             own[submission.sha256] = {
                 "submitted_at": submission.submitted_at,
                 "notes": list(submission.notes),
                 "passed_over": list(submission.passed_over),
+                "one_time": submission.one_time,
             }
         kept.append(submission)
     write_atomically(out / FILE, json.dumps(record, indent=1))

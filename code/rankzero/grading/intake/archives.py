@@ -10,9 +10,11 @@ import gzip
 import io
 import os
 import stat
+import struct
 import tarfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -35,6 +37,7 @@ MAX_UNPACKED = 64 * MIB  # of a .tar.gz, which must be unpacked to its end to be
 MAX_TABLE = 4 * MIB  # of a zip archive's list of members
 MAX_RATIO = 200  # unpacked to packed
 CHUNK = MIB // 4
+UTF_8, UNICODE_PATH = 0x800, 0x7075  # a member's flag, and the kind of an extra field
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
@@ -91,7 +94,8 @@ class Archive:
         members = self._opened().infolist()
         self._count(len(members))
         for info in members:
-            path, reason = _path_of(info.orig_filename)
+            name, garbled = _member_name(info)
+            path, reason = _path_of(name)
             kind = stat.S_IFMT(info.external_attr >> 16)
             if kind == stat.S_IFLNK:
                 reason = reason or "is a symbolic link"
@@ -102,7 +106,7 @@ class Archive:
             elif kind not in (0, stat.S_IFREG):
                 reason = reason or "is no plain file"
             modified = _zip_time(info)
-            entry = Entry(path, modified, functools.partial(self._read_member, info))
+            entry = Entry(path, modified, functools.partial(self._read_member, info), garbled=garbled)
             yield refused(path, reason, modified) if reason else entry
 
     def _read_member(self, info: zipfile.ZipInfo, cap: int) -> bytes:
@@ -239,6 +243,32 @@ def _path_of(name: str) -> tuple[tuple[str, ...], str | None]:
     if "\0" in name or len(name) > 1000 or len(path) > MAX_DEPTH:
         return path[:MAX_DEPTH], "has a name that is too long, too deep or holds a NUL"
     return path, None
+
+
+def _member_name(info: zipfile.ZipInfo) -> tuple[str, bool]:
+    """Returns a member's name, and whether it is a guess because nothing says how its letters are written.
+
+    Zip archives mark a name as UTF-8 by a flag, or repeat it in UTF-8 in the extra field 0x7075. The tool of macOS does
+    neither and writes UTF-8; other tools write the code page of their machine, which nothing names.
+    """
+    name = info.orig_filename
+    if info.flag_bits & UTF_8 or name.isascii():
+        return name, False
+    raw = name.encode("cp437")
+    try:
+        return _unicode_path(info.extra, raw) or raw.decode(), False
+    except UnicodeDecodeError:
+        return name, True
+
+
+def _unicode_path(extra: bytes, raw: bytes) -> str:
+    """Returns the name in the extra field 0x7075, if it belongs to the name `raw`, or ''."""
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        field, extra = extra[4 : 4 + size], extra[4 + size :]
+        if kind == UNICODE_PATH and len(field) > 5 and struct.unpack_from("<BI", field) == (1, zlib.crc32(raw)):
+            return field[5:].decode()
+    return ""
 
 
 def _zip_time(info: zipfile.ZipInfo) -> float:

@@ -7,8 +7,11 @@ Nothing is run, and nothing is unpacked to disk. The layout of SUBMISSIONS is re
   curriculum; GitHub Classroom's `lab-02-alice/…`, by the roster's user names or the common beginning of all names;
 - `alice.zip`, `alice.tar.gz` or `alice.py` instead of folders, and archives in a student's folder;
 - nbgrader's `submitted/alice/lab-02/exercises.py` with `timestamp.txt`, or that `submitted` folder;
-- Moodle's `Ada Lovelace_12345_assignsubmission_file_/…` and Canvas's `lovelaceada_LATE_1234_5678_exercises.py`;
+- the folders and files of a download from Canvas, Moodle, Blackboard, Brightspace or Sakai (system_names.py);
+- ILIAS's `Abgaben/Lovelace_Ada_alove_301/…`, and `Abgaben/Team 17/Lovelace_Ada_alove_301/…` for a team;
+- Teams' `Submitted files/Ada Lovelace/Lab 2/Version 2/exercises.py`: the highest version counts;
 - Gradescope's export, `submission_123456/…` with `submission_metadata.yml`; a group's work counts for each member;
+- a name in the roster's column `group` instead of a student's: the work counts for each member;
 - any of these in a folder or archive per lab: `lab-02/alice/…`, `lab-04.zip`.
 
 SUBMISSIONS may also be one .zip or .tar.gz with all submissions. Then archives inside it are not opened.
@@ -16,14 +19,17 @@ SUBMISSIONS may also be one .zip or .tar.gz with all submissions. Then archives 
 Of several files for one student and lab, the unchanged stub comes last. The order of the others is: the newer
 attachment (Canvas) or hand-in, then the place inside it (`work/lab-02`, `lab-02`, `code/lab-02-…`, the top, anywhere
 else), then the newer file, whether it is exercises.py, exercises (1).py or exercises copy.py. Files in folders called
-`solutions` or `tests` never count. The hand-in time is the time in nbgrader's or Gradescope's metadata, or else the
-time of the file, which in a class's archive is the member's (zip archives keep local time, taken for this machine's).
-Files of a student's own archive have the time of the archive, because the times inside are the student's claim.
+`solutions` or `tests` never count. The hand-in time is the one that the course system states, or else the time of the
+file, which in a class's archive is the member's (zip archives keep local time, taken for this machine's). It is unknown
+in Canvas's downloads, and where all files of an archive or download have one time, which is that of the download. Files
+of a student's own archive have the time of the archive, because the times inside are the student's claim.
 """
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +53,8 @@ from rankzero.grading.intake.submission_source import (
 )
 from rankzero.grading.intake.untrusted_files import RefusedError
 
+_TEAM = re.compile(r"(?<![^\W_])(team|group|gruppe)(?![^\W_])", re.IGNORECASE)
+_GARBLED = "The names in {} are not marked as UTF-8 and may be misspelled: the tool that packed it did not say how."
 CLASS = 1000  # times the limits of one student's archive: the limits of an archive of a class
 
 
@@ -73,23 +81,35 @@ def collect(
         for handin in sorted(handins, key=lambda handin: handin.name):
             for student in handin.students:
                 by_student.setdefault(student.student_id, (student, []))[1].append(handin)
-        similar_ids, unclear = _similar_id_notes(by_student), _unclear_name_notes(handins, by_student)
+        if handins and all(handin.anonymous for handin in handins):  # then nothing is known of the roster's students
+            by_student = {student_id: own for student_id, own in by_student.items() if own[1]}
+        similar_ids, unclear = _similar_id_notes(by_student), _unclear_notes(handins, by_student, roster)
         submissions = []
         for student_id, (student, own_handins) in by_student.items():
-            unknown = roster and student_id not in roster.by_id
-            notes = [
-                f"{printable(handin.name)} is not in the roster."
-                for handin in own_handins
-                if unknown and not unclear.get(student_id)
-            ]
-            notes += unclear.get(student_id, [])
-            notes += similar_ids.get(student_id, [])
+            notes = [*unclear.get(student_id, []), *similar_ids.get(student_id, [])]
+            if not unclear.get(student_id):
+                notes += [_stranger_note(handin, student_id, roster) for handin in own_handins]
+            notes += [_GARBLED.format(printable(handin.name)) for handin in own_handins if handin.garbled]
             group = sorted({member.student_id for handin in own_handins for member in handin.students} - {student_id})
             notes += [f"Handed in together with {', '.join(map(printable, group))}."] if group else []
             for lab in labs:
                 chosen = (recorded or {}).get(lab.number, {}).get(student.student_id, {})
-                submissions.append(_submission(student, own_handins, lab, len(labs) == 1, out, notes, chosen))
+                found = _submission(student, own_handins, lab, len(labs) == 1, out, list(filter(None, notes)), chosen)
+                doubtful = found.file is None and (found.doubtful or student_id in unclear)
+                submissions.append(replace(found, doubtful=doubtful))
         return submissions
+
+
+def _stranger_note(handin: Handin, student_id: str, roster: Roster | None) -> str:
+    """Returns a note on a hand-in of somebody who is not in the roster, or is unknown by intent; '' otherwise."""
+    name = printable(handin.name)
+    if handin.anonymous:
+        return f"{name} is anonymous: it is graded as {printable(student_id)}."
+    if roster is None or student_id in roster.by_id:
+        return ""
+    if _is_unknown_team(handin, roster):
+        return f"{name} is not in the roster: if it is a team, give the roster a column group with the teams' names."
+    return f"{name} is not in the roster."
 
 
 def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None, stack: ExitStack) -> list[Handin]:
@@ -145,6 +165,12 @@ def _archive_source(archive: Archive, name: str, stack: ExitStack) -> ArchiveSou
     return ArchiveSource(archive_stem(name), stack.enter_context(closing(archive)).entries(max_bytes))
 
 
+def _is_unknown_team(handin: Handin, roster: Roster) -> bool:
+    """Returns whether the name may be a team's, of which a roster without groups says nothing."""
+    known = any(student.student_id in roster.by_id for student in handin.students)
+    return not (known or roster.groups) and bool(_TEAM.search(handin.name))
+
+
 def _similar_id_notes(student_ids: Collection[str]) -> Mapping[str, list[str]]:
     """Returns a note for ids that differ in case or spelling only. UserError for two ids with the same file name."""
     groups: dict[str, list[str]] = {}
@@ -158,11 +184,17 @@ def _similar_id_notes(student_ids: Collection[str]) -> Mapping[str, list[str]]:
     return {student_id: [note] for group in groups.values() if len(group) > 1 for student_id in group}
 
 
-def _unclear_name_notes(
-    handins: Sequence[Handin], by_student: Mapping[str, tuple[Student, list[Handin]]]
+def _unclear_notes(
+    handins: Sequence[Handin], by_student: Mapping[str, tuple[Student, list[Handin]]], roster: Roster | None
 ) -> Mapping[str, list[str]]:
-    """Returns notes on names that several students have: for the hand-in, and for each of them without a hand-in."""
+    """Returns notes on names of several students, or of unknown teams: for the hand-in, and for each student without
+    a hand-in to whom it may belong.
+    """
     notes: dict[str, list[str]] = {}
+    teams = [handin.name for handin in handins if roster and _is_unknown_team(handin, roster)]
+    if roster and teams:
+        note = f"Handed in nothing, unless this student is in a team: {printable(', '.join(teams))}."
+        notes = {student.student_id: [note] for student in roster.students if not by_student[student.student_id][1]}
     for handin in handins:
         ids = [student.student_id for student in handin.candidates if not by_student[student.student_id][1]]
         if ids:
@@ -188,7 +220,7 @@ def _submission(
     selected = select_file(handins, lab, only_lab, chosen)
     notes = (*student_notes, *selected.notes)
     if selected.data is None:
-        return Submission(student, lab.number, None, notes=notes)
+        return Submission(student, lab.number, None, notes=notes, doubtful=bool(selected.notes))
     file = out / "submissions" / lab.number / safe_name(student.student_id) / "exercises.py"
     write_atomically(file, selected.data)
     file.chmod(0o644)  # the grader may run as another user
@@ -197,4 +229,6 @@ def _submission(
         if reason := unusable_notebook(notebook):
             notes = (*notes, f"The notebook {reason}: its predictions are not counted.")
     digest = hashlib.sha256(selected.data).hexdigest()
-    return Submission(student, lab.number, file, digest, selected.submitted_at, notes, selected.passed_over)
+    return Submission(
+        student, lab.number, file, digest, selected.submitted_at, notes, selected.passed_over, selected.one_time
+    )

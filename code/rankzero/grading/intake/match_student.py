@@ -1,6 +1,7 @@
-"""Student matching: the student to whom a folder or file belongs, by its name.
+"""Student matching: the student or the team to whom a folder or file belongs, by its name.
 
-A name is an id, user name, email or full name, or the name that Moodle, Canvas or GitHub Classroom makes of one.
+A name is an id, user name, email, full name or group of the roster, or a name that a course system or GitHub Classroom
+makes of one.
 """
 
 import os.path
@@ -13,56 +14,59 @@ from rankzero.curriculum import Lab
 from rankzero.grading.grade import Student
 from rankzero.grading.intake.roster import Roster, split_name
 from rankzero.grading.intake.safe_names import fold_case, printable, short_hash
+from rankzero.grading.intake.system_names import SystemName, system_names
 
-# `rest` is the student's own name for the file, and may look like the beginning of a system's name.
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)", re.DOTALL)
-_CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<rest>.+)", re.DOTALL)
 _CLASSROOM = re.compile(r"lab[-_]?0*(?P<number>\d{1,2})[-_](?P<user>.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class StudentMatch:
-    """The student whom a name identifies, and the other facts in the name."""
+    """The students whom a name identifies, and the other facts in the name."""
 
-    student: Student
+    students: tuple[Student, ...]
     lab: str = ""
     exact: bool = True  # whether the name is the student's id, letter by letter
-    serial: int = 0  # higher is newer, in systems that number the attachments
+    system: SystemName | None = None
 
 
 @dataclass
 class StudentMatcher:
     """Matches all names of one folder, since some names can be understood by their neighbors only."""
 
-    names: Sequence[str]
+    folders: Sequence[str]
+    files: Sequence[str]  # without the endings of files that are no course system's
     labs: Sequence[Lab]
     roster: Roster | None
+    systems: dict[str, SystemName] = field(init=False)  # by name
     users: dict[str, tuple[str, str]] = field(init=False)  # lab and GitHub user, by name
     shared_names: set[str] = field(init=False)  # full names that several people in this folder have
 
     def __post_init__(self) -> None:
-        """Finds shared full names, and the common beginning of GitHub Classroom's names."""
-        people = {(match["name"], match["number"]) for match in map(system_name, self.names) if match}
+        """Finds the course system, shared full names, and the common beginning of GitHub Classroom's names."""
+        self.systems = system_names(self.folders, self.files)
+        people = {system.person for system in self.systems.values() if system.number and not system.anonymous}
         self.shared_names = {name for name, count in Counter(name for name, _ in people).items() if count > 1}
-        unknown = [name for name in self.names if name and not system_name(name) and not self.find([name])]
+        names = (*self.folders, *self.files)
+        unknown = [name for name in names if name and name not in self.systems and not self.known(name)]
         self.users = {name: self._split_classroom_name(name) for name in unknown}
         for lab in {lab for lab, _ in self.users.values()} if self.roster else ():
             users = {name: user for name, (user_lab, user) in self.users.items() if user_lab == lab}
             beginning = _common_beginning(list(users.values()))
             # A whole user name has precedence: people whose names begin alike have a common beginning too.
-            if beginning and not any(self.find([user]) for user in users.values()):
+            if beginning and not any(self.known(user) for user in users.values()):
                 self.users |= {name: (lab, user[len(beginning) :]) for name, user in users.items()}
 
     def match(self, name: str) -> StudentMatch:
-        """Returns the student of the roster whom `name` identifies, or a student whose id is made of the name."""
-        if system := system_name(name):
-            return self._match_system_name(system)
+        """Returns the students of the roster whom `name` identifies, or a student whose id is made of the name."""
+        if system := self.systems.get(name):
+            return StudentMatch(self._of_system(name, system), system=system)
         if student := self.find([name]):
-            return StudentMatch(student, exact=student.student_id == name)
+            return StudentMatch((student,), exact=student.student_id == name)
         lab, user = self.users.get(name, ("", name))
         usernames = self.roster.usernames if self.roster else {}
         student = usernames.get(fold_case(user)) if usernames and user != name else self.find([user])
-        return StudentMatch(student or Student(self.unknown_id(user if lab else "", name)), lab)
+        students = (student,) if student else self._group([name, user])
+        return StudentMatch(students or (Student(self.unknown_id(user if lab else "", name)),), lab)
 
     def find(self, names: Iterable[str]) -> Student | None:
         """Returns the student of the roster whom these names identify; None if they identify no student or several."""
@@ -71,9 +75,12 @@ class StudentMatcher:
 
     def candidates(self, name: str) -> tuple[Student, ...]:
         """Returns the students of the roster to whom a name may belong that identifies none of them."""
-        full_name = system["name"] if (system := system_name(name)) else name
-        names = (full_name, full_name.partition("-")[2]) if system else (full_name,)
-        students = [student for name in names if self.roster and name for student in self.roster.all_named(name)]
+        system = self.systems.get(name)
+        names = {system.full_name, system.full_name.partition("-")[2], *system.users} if system else {name}
+        if not self.roster:
+            return ()
+        find = (self.roster.all_named, self.roster.with_other_zeros)
+        students = [student for name in sorted(names - {""}) for by in find for student in by(name)]
         return tuple(dict.fromkeys(students))
 
     def unknown_id(self, name: str, whole_name: str) -> str:
@@ -85,19 +92,43 @@ class StudentMatcher:
             return student_id
         return f"{printable(student_id, 40)}-{short_hash(student_id)}"
 
-    def _match_system_name(self, match: re.Match[str]) -> StudentMatch:
-        full_name, number = match["name"], match["number"]
-        serial = int(match["attachment"][-18:]) if match.re is _CANVAS else 0
-        if full_name in self.shared_names:
-            student = self.find([number]) if serial else None
-            return StudentMatch(student or Student(self.unknown_id(f"{full_name}_{number}", match[0])), serial=serial)
-        if serial:
-            student = self.find([full_name, number]) or Student(self.unknown_id(full_name, match[0]))
-            return StudentMatch(student, serial=serial)
+    def _of_system(self, name: str, system: SystemName) -> tuple[Student, ...]:
+        full_name, shared = system.full_name, system.full_name in self.shared_names
+        if student := self._by_number(system):
+            return (student,)
+        if system.anonymous:
+            return (Student(self.unknown_id(system.anonymous, name)),)
+        if student := next(filter(None, (self.find([user]) for user in system.users)), None):
+            return (student,)
+        if shared:
+            return (Student(self.unknown_id(f"{full_name}_{system.number}", name)),)
+        # Canvas's number may be the roster's id, and then it must be that of the same student.
+        if student := self.find([full_name, system.number] if system.system == "Canvas" else [full_name]):
+            return (student,)
         without_group = full_name.partition("-")[2]  # Moodle puts a group's name before the student's
-        first, last = split_name(full_name)
-        unknown = Student(self.unknown_id(full_name, match[0]), last, first)
-        return StudentMatch(self.find([full_name]) or self.find([without_group]) or unknown)
+        if system.system == "Moodle" and (student := self.find([without_group])):
+            return (student,)
+        if students := self._group([full_name]):
+            return students
+        user = system.users[-1] if system.users else full_name
+        first, last = ("", "") if system.system == "Canvas" else split_name(full_name)
+        return (Student(self.unknown_id(user, name), last, first),)
+
+    def _by_number(self, system: SystemName) -> Student | None:
+        """Returns the student who has the course system's number in a roster of that system."""
+        if not (self.roster and system.number):
+            return None
+        if student := self.roster.numbers.get((system.system, system.number)):
+            return student
+        only_number = system.full_name in self.shared_names and system.system == "Canvas"
+        return self.find([system.number]) if only_number else None
+
+    def _group(self, names: Iterable[str]) -> tuple[Student, ...]:
+        return next(filter(None, (self.roster.group(name) for name in names)), ()) if self.roster else ()
+
+    def known(self, name: str) -> bool:
+        """Returns whether the name is a student's or a group's in the roster."""
+        return bool(self.find([name]) or self._group([name]))
 
     def _split_classroom_name(self, name: str) -> tuple[str, str]:
         """Returns lab and user of a name such as lab-02-alice or lab-02-single-gpu-training-alice."""
@@ -106,11 +137,6 @@ class StudentMatcher:
                 return lab.number, name[len(lab.slug) + 1 :]
         match = _CLASSROOM.fullmatch(name)
         return (match["number"].zfill(2), match["user"]) if match else ("", name)
-
-
-def system_name(name: str) -> re.Match[str] | None:
-    """Returns the parts `name`, `number` and `rest` of a name that Canvas or Moodle has made, or None."""
-    return _CANVAS.fullmatch(name) or _MOODLE.fullmatch(name)
 
 
 def _common_beginning(names: Sequence[str]) -> str:

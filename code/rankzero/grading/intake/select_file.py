@@ -32,7 +32,10 @@ _NO_CODE = re.compile(r"\.(pyc|docx?|odt|rtf|pdf|html?|7z|rar|zip|tar|gz|xz|bz2|
 _PACKED = re.compile(r"\.(7z|rar|zip|tar|gz|xz|bz2)$", re.IGNORECASE)
 _DEFINITION = re.compile(rb"^def (\w+)", re.MULTILINE)
 _RESUME = "run the same command with --resume"
-_CURRICULUM_FOLDERS = {"solutions", "solution", "tests"}  # of a clone, without files by the student
+_DECIDE_LATE = "No points are taken: to take some, write a change into adjustments.csv."
+# Of a clone and of Sakai, without files by the student.
+_OTHERS_FOLDERS = {"solutions", "solution", "tests", "feedback attachment(s)"}
+_VERSION = re.compile(r"(?:version|attempt|versuch)[-_ ]?(\d{1,4})", re.IGNORECASE)  # Teams keeps every hand-in
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class SelectedFile:
     data: bytes | None
     submitted_at: str = ""
     notes: tuple[str, ...] = ()
+    one_time: str = ""  # why its time may be that of a download or a copy
     passed_over: tuple[str, ...] = ()  # SHA-256 of the other files
 
 
@@ -54,6 +58,17 @@ class _Candidate:
     @property
     def label(self) -> str:
         return label(self.handin, self.entry.path)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The folders above it, without those of a version."""
+        return tuple(part for part in self.entry.path[:-1] if not _VERSION.fullmatch(part))
+
+    @property
+    def version(self) -> int:
+        """The number of its folder `Version 2`; 0 without one."""
+        numbers = [int(match[1]) for part in self.entry.path[:-1] if (match := _VERSION.fullmatch(part))]
+        return numbers[-1] if numbers else 0
 
 
 def is_code(path: tuple[str, ...]) -> bool:
@@ -92,8 +107,8 @@ def select_file(
         if entry.why and (not entry.path or archive_stem(entry.path[-1]))
     ]
     candidates = _ranked(list(_candidates(handins, lab, only_lab)), lab)
-    unclear = {candidate.entry.path[:-1] for candidate in candidates if candidate.location == _ELSEWHERE}
-    if len(unclear) > 1 and len(unclear) == len({candidate.entry.path[:-1] for candidate in candidates}):
+    unclear = {candidate.place for candidate in candidates if candidate.location == _ELSEWHERE}
+    if len(unclear) > 1 and len(unclear) == len({candidate.place for candidate in candidates}):
         names = ", ".join(candidate.label for candidate in candidates[:3])
         notes.append(
             f"Several files could be the submission for lab {lab.number}: {names}. Leave only one and {_RESUME}."
@@ -121,12 +136,19 @@ def select_file(
         notes.append(f"{selected.label} is as it was given: nothing is written in it.")
     notes += _foreign_notes(selected.label, data, lab)
     for candidate, other in readable:
-        if other != data and not _is_stub(other, lab):
+        if other != data and _is_stub(other, lab):
+            if _is_newer(candidate, selected):
+                notes.append(f"{candidate.label} is newer, but nothing is written in it: {selected.label} is graded.")
+        elif other != data:
             newer = ", which is newer" if _is_newer(selected, candidate) else ""
             notes.append(f"{candidate.label} was handed in too and is not graded: {selected.label} is{newer}.")
     submitted_at, time_notes = _submission_time(selected.handin, selected.entry)
+    name = CODE.fullmatch(selected.entry.path[-1])
+    if system := selected.handin.late or (name and name["late"] and "ILIAS"):
+        time_notes.append(f"{system} marks {selected.label} as late and gives no time. {_DECIDE_LATE}")
     passed_over = tuple(sorted(digests.keys() - {sha256(data).hexdigest()}))
-    return SelectedFile(data, submitted_at, _few([*notes, *time_notes]), passed_over)
+    one_time = "" if selected.handin.submitted_at else selected.handin.one_time
+    return SelectedFile(data, submitted_at, _few([*time_notes, *notes]), one_time, passed_over)
 
 
 def _foreign_notes(name: str, data: bytes, lab: Lab) -> list[str]:
@@ -170,7 +192,7 @@ def _candidates(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Iterator
 def _location(handin: Handin, path: tuple[str, ...], lab: Lab, only_lab: bool) -> int:
     """Returns the rank of the file's location, 1 the likeliest; 0 if the file is another lab's or the curriculum's."""
     folders = path[:-1]
-    if any(folder.lower() in _CURRICULUM_FOLDERS for folder in folders):
+    if any(folder.lower() in _OTHERS_FOLDERS for folder in folders):
         return 0
     if (_lab_number(handin, path) or (lab.number if only_lab else "")) != lab.number:
         return 0
@@ -202,6 +224,7 @@ def _ranked(candidates: Sequence[_Candidate], lab: Lab) -> list[_Candidate]:
         match = CODE.fullmatch(entry.path[-1])
         return (
             handin.lab not in ("", lab.number), -handin.serial, not handin.exact, -moments[newest[candidate.label]],
+            -candidate.version,
             candidate.location, len(entry.path), -moments[entry.modified], -claims[entry.claimed],
             entry.path[-1].lower() != "exercises.py", -int((match and match["number"]) or 0),
         )  # fmt: skip
@@ -214,7 +237,8 @@ def _is_newer(first: _Candidate, second: _Candidate) -> bool:
     seconds = first.entry.modified - second.entry.modified
     if not seconds:
         seconds = first.entry.claimed - second.entry.claimed
-    return first.handin.serial > second.handin.serial or seconds > SAME_MOMENT_S
+    later_version = first.handin is second.handin and first.version > second.version
+    return first.handin.serial > second.handin.serial or later_version or seconds > SAME_MOMENT_S
 
 
 def _moments(times: Sequence[float]) -> dict[float, int]:
@@ -287,7 +311,8 @@ def _submission_time(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
     path = (*entry.path[:-1][:1], "timestamp.txt")
     timestamp = next((other for other in handin.entries if other.path == path), None)
     if handin.submitted_at or not (handin.timestamps and timestamp):
-        return handin.submitted_at or (iso_utc(entry.modified) if entry.modified > 0 else ""), []
+        own_time = iso_utc(entry.modified) if handin.has_time and entry.modified > 0 else ""
+        return handin.submitted_at or own_time, []
     try:
         text = timestamp.read(1000).decode().strip()
         has_zone = not re.fullmatch(r"[\d-]+[ T][\d:.]+", text)

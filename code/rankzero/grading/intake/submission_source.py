@@ -12,6 +12,7 @@ from rankzero.curriculum import all_labs
 from rankzero.grading.intake.archives import Archive, archive_stem
 from rankzero.grading.intake.gradescope_metadata import METADATA
 from rankzero.grading.intake.roster import Roster
+from rankzero.grading.intake.system_names import system_names
 from rankzero.grading.intake.untrusted_files import (
     Entry,
     RefusedError,
@@ -22,11 +23,16 @@ from rankzero.grading.intake.untrusted_files import (
     refused,
 )
 
-# exercises.py, and the names that browsers, course systems and file managers give to a further copy.
+# exercises.py, and the names that browsers, course systems and file managers give to a further copy. ILIAS marks late
+# files, in its language.
 CODE = re.compile(
-    r"(?:copy of )?exercises(?:[ _-]*\(?(?:another )?copy\)?)?(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py", re.IGNORECASE
+    r"(?P<late>(?:late submission|versp(?:ä|ae)tete abgabe) - )?"
+    r"(?:copy of )?exercises(?:[ _-]*\(?(?:another )?copy\)?)?(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py",
+    re.IGNORECASE,
 )
 LAB = re.compile(r"lab[-_ ]?0*(?P<number>\d{1,2})", re.IGNORECASE)
+SUBMISSION_FOLDERS = ("submitted", "Submitted files", "Submissions", "Abgaben")  # of nbgrader, Teams, ILIAS
+OTHER_FOLDERS = {"Working files"}  # beside them
 NBGRADER_FOLDERS = {"submitted", "source", "release", "autograded", "feedback"}
 IGNORED_FILES = {"Thumbs.db", "desktop.ini", "Icon\r"}
 MAX_ARCHIVES = 3  # of one student
@@ -36,6 +42,7 @@ class SubmissionSource(Protocol):
     """The folders and files that lie side by side in one place."""
 
     name: str
+    is_archive: bool
     folders: list[str]
     files: dict[str, Entry]  # with links and devices as refused entries
 
@@ -51,6 +58,8 @@ class SubmissionSource(Protocol):
 
 class FolderSource:
     """A folder on the instructor's disk."""
+
+    is_archive = False
 
     def __init__(self, root: Path, path: tuple[str, ...] = ()) -> None:
         self.root, self.path = root, path
@@ -80,6 +89,8 @@ class FolderSource:
 
 class ArchiveSource:
     """The content of one archive with all submissions."""
+
+    is_archive = True
 
     def __init__(self, name: str, entries: list[Entry]) -> None:
         self.name = name
@@ -158,17 +169,22 @@ def is_single_submission(source: SubmissionSource) -> bool:
 
 def unwrap(source: SubmissionSource, roster: Roster | None) -> SubmissionSource:
     """Returns the source inside folders that only wrap it: nbgrader's `submitted`, Gradescope's export."""
-    for _ in range(3):
-        if "submitted" in source.folders and not _has_other_submissions(source, roster):
-            return source.below("submitted")
+    for _ in range(4):
+        inside = next((name for name in SUBMISSION_FOLDERS if name in source.folders), "")
+        if inside and not _has_other_submissions(source, roster, inside):
+            source = source.below(inside)
+            if inside == "submitted":
+                break
+            continue
         if len(source.folders) != 1 or _submission_files(source):
             break
         name = source.folders[0]
         inner = source.below(name)
         holds_many = len(inner.folders) + _submission_files(inner) > 1
         is_export = METADATA in inner.files or name.endswith(("submissions", "_export"))
+        is_export |= bool(system_names(inner.folders)) or any(name in SUBMISSION_FOLDERS for name in inner.folders)
         is_student = is_single_submission(inner) or (roster and roster.find(name)) or LAB.fullmatch(name)
-        if is_student or not (holds_many or is_export):
+        if is_student or not (holds_many or is_export) or system_names([name]):
             break
         source = inner
     return source
@@ -178,9 +194,9 @@ def _submission_files(source: SubmissionSource) -> int:
     return sum(name.endswith(".py") or bool(archive_stem(name)) for name in source.files)
 
 
-def _has_other_submissions(source: SubmissionSource, roster: Roster | None) -> bool:
-    """Returns whether submissions lie beside `submitted`; then `submitted` is a student, not nbgrader's folder."""
-    beside = [name for name in source.folders if name not in NBGRADER_FOLDERS]
+def _has_other_submissions(source: SubmissionSource, roster: Roster | None, inside: str) -> bool:
+    """Returns whether submissions lie beside `inside`; then `inside` is a student, not a course system's folder."""
+    beside = [name for name in source.folders if name not in {inside, *NBGRADER_FOLDERS, *OTHER_FOLDERS}]
     return any(archive_stem(name) for name in source.files) or any(
         (roster and roster.find(name)) or is_single_submission(source.below(name)) for name in beside
     )

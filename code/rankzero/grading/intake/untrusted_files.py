@@ -37,6 +37,7 @@ class Entry:
     read: Callable[[int], bytes]  # takes the size limit; returns a plain file, or raises RefusedError
     why: str = ""  # the reason, if its path or kind is refused already
     claimed: float = 0.0  # the time that a student's own archive states; 0 outside of one
+    garbled: bool = False  # whether its archive does not say how the letters of its name are written
 
 
 def refused(path: tuple[str, ...], why: str, modified: float = 0.0) -> Entry:

@@ -8,7 +8,8 @@ from statistics import median
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Diagnosis, Report
-from rankzero.grading.grade import Grade
+from rankzero.grading.grade import Flag, Grade
+from rankzero.grading.intake.time_notes import other_notes
 
 HISTOGRAM_BINS = 10
 
@@ -30,12 +31,15 @@ class LabStatistics:
     lab: Lab
     max_points: int
     graded: list[Grade]  # with a report
-    missing: list[Grade]  # of students who handed in nothing usable
+    missing: list[Grade]  # of students who handed in nothing
+    doubtful: list[Grade]  # of students who handed in something, or may have, of which nothing can be graded
     not_gradable: list[Grade]  # where grading itself failed
     adjusted: list[Grade]  # by people
     unusable: list[Grade]  # of files that do not load
     late: list[Grade]  # the latest first
-    unusual: list[Grade]  # with flags or notes, for a person to read
+    unusual: list[Grade]  # with flags or notes that concern them alone, for a person to read
+    notes: list[tuple[str, list[Grade]]]  # of collecting the files, with those who have them; doubtful ones apart
+    flags: list[tuple[str, list[tuple[Grade, Flag]]]]  # by kind
     slowest: list[Grade]  # the five that took longest
     scores: list[float]  # of the graded submissions, and by people
     median: float
@@ -58,12 +62,15 @@ def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
         lab,
         max_points,
         graded,
-        missing=[grade for grade in grades if grade.gradable and not grade.report],
-        not_gradable=[grade for grade in grades if not grade.counts],
+        missing=[grade for grade in grades if grade.gradable and not grade.report and grade.counts],
+        doubtful=[grade for grade in grades if grade.gradable and not grade.counts],
+        not_gradable=[grade for grade in grades if not (grade.gradable or grade.counts)],
         adjusted=[grade for grade in grades if grade.adjustments],
         unusable=[grade for grade in graded if grade.report and grade.report.unusable],
         late=sorted((grade for grade in graded if grade.late_days), key=lambda grade: -grade.late_days),
-        unusual=[grade for grade in grades if grade.flags or grade.submission.notes],
+        unusual=[grade for grade in grades if grade.counts and (grade.flags or other_notes(grade.submission))],
+        notes=_notes(grades),
+        flags=_flags(grades),
         slowest=sorted(graded, key=lambda grade: -grade.seconds)[:5],
         scores=scores,
         median=median(scores) if scores else 0.0,
@@ -72,6 +79,24 @@ def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
         losses=_losses(lab, loaded),
         mistakes=[(known[name], counts[name]) for name in sorted(counts, key=lambda name: (-counts[name], name))],
     )
+
+
+def _notes(grades: Sequence[Grade]) -> list[tuple[str, list[Grade]]]:
+    """Returns the notes, those of most submissions first."""
+    by_text: dict[str, list[Grade]] = {}
+    for grade in grades:
+        for note in grade.submission.notes if grade.counts else ():
+            by_text.setdefault(note, []).append(grade)
+    return sorted(by_text.items(), key=lambda item: -len(item[1]))
+
+
+def _flags(grades: Sequence[Grade]) -> list[tuple[str, list[tuple[Grade, Flag]]]]:
+    """Returns the flags by kind, rare kinds first: a flag of half the class is seldom news."""
+    by_kind: dict[str, list[tuple[Grade, Flag]]] = {}
+    for grade in grades:
+        for flag in grade.flags:
+            by_kind.setdefault(flag.kind, []).append((grade, flag))
+    return sorted(by_kind.items(), key=lambda item: (len(item[1]), item[0]))
 
 
 def _losses(lab: Lab, reports: Sequence[Report]) -> dict[str, list[CheckLoss]]:

@@ -19,7 +19,7 @@ Cell = str | float
 
 
 def write_course_gradebooks(grades: Sequence[Grade], out: Path) -> None:
-    """Writes OUT/canvas.csv and OUT/moodle.csv. A score is empty where grading itself failed, so that it stays open."""
+    """Writes OUT/canvas.csv and OUT/moodle.csv. A score is empty where nothing was graded, so that it stays open."""
     by_student: dict[str, dict[str, Grade]] = {}
     for grade in sorted(grades, key=lambda grade: grade.submission.student.student_id):
         by_student.setdefault(grade.submission.student.student_id, {})[grade.submission.lab] = grade
@@ -40,14 +40,17 @@ def write_course_gradebooks(grades: Sequence[Grade], out: Path) -> None:
 
 
 def _canvas_names(student: Student) -> list[Cell]:
-    """Returns the cells that identify a student; Canvas's own number is unknown here."""
+    """Returns the cells that identify a student, as Canvas's own gradebook has them if the roster came from there."""
     # A row whose first cell holds these words sets the points of an assignment.
     name = (student.full_name or student.student_id).replace("Points Possible", "Points-Possible")
-    return [cell(name), "", cell(student.student_id), cell(student.email or student.student_id), ""]
+    sis, login = student.student_id, student.login or student.email or student.student_id
+    if student.lms_id:
+        sis, login = "" if sis in (student.login, student.lms_id) else sis, student.login
+    return [cell(name), cell(student.lms_id), cell(sis), cell(login), ""]
 
 
 def _score(grade: Grade | None) -> Cell:
-    return float(grade.score) if grade and grade.counts else ""
+    return float(grade.score) if grade and grade.counts and (grade.report or grade.decided) else ""
 
 
 def _csv(rows: Iterable[Sequence[Cell]]) -> str:

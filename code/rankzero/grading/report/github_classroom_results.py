@@ -20,7 +20,7 @@ VERSION = 1
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
     """Returns the reporter's input. If there is no score, `max_score` is 0 and the status is "error"."""
-    if not grade.counts:
+    if not (grade.gradable or grade.decided):
         return _result("error", 0, [_test("grading", "error", 0, "\n".join(summary(grade)))])
     if grade.gradable and grade.report:
         tests = list(_tests(grade.report, lab, repeat(grade)))

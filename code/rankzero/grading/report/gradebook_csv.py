@@ -27,7 +27,7 @@ def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, 
     """Writes one row for each student and lab; `duedates` by the lab's number, ISO 8601.
 
     As nbgrader does it, times are UTC without a zone, and a student who handed in nothing has no timestamp and the
-    score 0. If grading itself failed and no person has decided, the score is empty, not zero.
+    score 0. If grading itself failed, or a person has yet to decide what was handed in, the score is empty, not zero.
     """
     text = io.StringIO()
     text.write(HEADER)

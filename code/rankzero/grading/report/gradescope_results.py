@@ -37,7 +37,7 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
             "isolation": grade.isolation,
         },
     }
-    if grade.counts:
+    if grade.gradable or grade.decided:  # the student sees a missing file at once, so it is no open question here
         output["score"] = grade.score
     if grade.gradable:
         output["tests"] = list(_tests(grade, lab))

@@ -1,0 +1,202 @@
+"""Roster files: CSV as course systems and spreadsheets write it, read into a Roster."""
+
+import csv
+import io
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rankzero.errors import UserError
+from rankzero.grading.grade import Student
+from rankzero.grading.intake.roster import Roster, split_name
+from rankzero.grading.intake.safe_names import fold_case, printable
+from rankzero.grading.intake.system_names import PARTICIPANT
+
+MAX_BYTES = 16 * 2**20
+Cells = Mapping[str, str]
+
+# The systems' names of columns, without case, spaces, hyphens and underscores; the first that is present counts.
+# nbgrader: id, lms_user_id; Gradescope: SID or Student ID; GitHub Classroom and Moodle's grading worksheet: identifier;
+# Moodle: ID number, Surname; Brightspace: OrgDefinedId; Sakai: Display ID; ILIAS: Login, Matrikelnummer.
+_COLUMNS = {
+    "student_id": (
+        *("studentid", "sid", "idnumber", "idnummer", "matrikelnummer", "orgdefinedid", "identifier", "displayid"),
+        *("id", "username", "login", "benutzername"),
+    ),
+    "last_name": ("lastname", "surname", "nachname"),
+    "first_name": ("firstname", "vorname"),
+    "name": ("name", "fullname"),
+    "email": ("email", "emailaddress", "emailadresse"),
+    "github": ("githubusername",),
+    "login": ("username", "login", "benutzername"),
+    "group": ("group", "groups", "groupname", "team", "gruppe", "gruppen"),
+}
+_CANVAS_ROWS = {"", "points possible"}  # first cells of Canvas's rows on assignments
+_CANVAS_TEST = ("Test", "Student")  # first and last name of the student that Canvas makes for tests
+_SHORTENED = re.compile(r"\d+(?:[.,]\d+)?e\+\d+|\d{5,}[.,]0+", re.IGNORECASE)
+_FORMULA = re.compile(r"'(?=[=+\-@\u2212|%])")  # how our own gradebooks write a cell that is no formula
+
+
+def read_roster(path: Path) -> Roster:
+    """Returns the students of a CSV file: UTF-8, or UTF-16 with its mark; commas, semicolons or tabs; with a header.
+
+    Its columns are student_id, or else the email; and, if present, last_name, first_name (or name), email,
+    github_username, username and group. The headers of nbgrader, Gradescope, GitHub Classroom, Moodle, Canvas,
+    Blackboard, Brightspace, ILIAS and Sakai are understood. UserError names file, line and value.
+    """
+    rows = _rows(path, _text(path))
+    if not rows:
+        raise UserError(f"The roster {path} is empty: its first line must name its columns, such as student_id,email.")
+    header = rows[0][1]
+    lines = [(line, _cells(path, line, row, header)) for line, row in rows[1:]]
+    columns = {_key(column) for column in header}
+    is_canvas = "student" in columns and columns & {"sisuserid", "sisloginid", "id"}
+    read = _canvas_student if is_canvas else _reader(path, header, [cells for _, cells in lines])
+    students: dict[str, Student] = {}
+    names: dict[tuple[str, str], int] = {}  # lines of each id and GitHub user name
+    usernames, numbers = dict[str, Student](), dict[tuple[str, str], Student]()
+    groups: dict[str, list[Student]] = {}
+    for line, cells in lines:
+        if is_canvas and _is_canvas_row(cells):
+            continue
+        student = read(cells)
+        _require_id(path, line, student.student_id)
+        github = fold_case(cells.get("githubusername", ""))
+        for column, value in (("student_id", student.student_id), ("github_username", github)):
+            if value and (before := names.setdefault((column, value), line)) != line:
+                raise UserError(
+                    f"{path}, line {line}: {column} {printable(value)!r} is on line {before} already: keep one of them."
+                )
+        students[student.student_id] = student
+        usernames |= {github: student} if github else {}
+        number = cells.get("identifier", "")
+        if number.startswith(PARTICIPANT):
+            numbers["Moodle", number.removeprefix(PARTICIPANT).strip()] = student
+        elif student.lms_id:
+            numbers["Canvas", student.lms_id] = student
+        for group in re.split("[,;]", _first(cells, _COLUMNS["group"])):
+            groups.setdefault(fold_case(group), []).append(student)
+    if not students:
+        raise UserError(f"The roster {path} has a header but no students: add a line for each.")
+    has_groups = any(groups.keys() - {""})
+    teams = {name: tuple(members) for name, members in groups.items()} if has_groups else {}
+    return Roster(tuple(students.values()), usernames, teams, numbers)
+
+
+def _cells(path: Path, line: int, row: Sequence[str], header: Sequence[str]) -> Cells:
+    """Returns the cells of a line by the keys of their columns."""
+    if len(row) > len(header):
+        extra = printable(row[len(header)])
+        raise UserError(f"{path}, line {line}: more values than columns, from {extra!r} on: quote such a value.")
+    return {
+        _key(column): _FORMULA.sub("", unicodedata.normalize("NFC", " ".join(value.split())), count=1)
+        for column, value in zip(header, row, strict=False)
+    }
+
+
+def _key(column: str) -> str:
+    return re.sub(r"[\s_-]", "", column).lower()
+
+
+def _first(cells: Cells, columns: Sequence[str]) -> str:
+    """Returns the first of these cells that is not empty, or ''."""
+    return next((cells[column] for column in columns if cells.get(column)), "")
+
+
+def _require_id(path: Path, line: int, student_id: str) -> None:
+    if not student_id:
+        raise UserError(f"{path}, line {line}: the student's id is empty: every line of a roster must have one.")
+    if _SHORTENED.fullmatch(student_id):
+        raise UserError(
+            f"{path}, line {line}: a spreadsheet has changed the id to {student_id!r}: export the roster again, and do "
+            "not save it in a spreadsheet, or make its ids text there first."
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ kinds of roster
+
+
+def _reader(path: Path, header: Sequence[str], lines: Sequence[Cells]) -> Callable[[Cells], Student]:
+    """Returns the function that makes a student of a line. UserError for a header that names no id and no emails."""
+    keys = [_key(column) for column in header]
+    known = {column for columns in _COLUMNS.values() for column in columns}
+    if twice := [key for key, count in Counter(keys).items() if count > 1 and key in known]:
+        raise UserError(f"{path}, line 1: the column {printable(twice[0])!r} occurs twice: remove one of the two.")
+    columns = {name: [key for key in names if key in keys] for name, names in _COLUMNS.items()}
+    ids = next((key for key in columns["student_id"] if any(cells.get(key) for cells in lines)), "")
+    emails = columns["email"][:1]
+    if not ids and "studentid" not in keys and emails and all("@" in cells.get(emails[0], "") for cells in lines):
+        ids = emails[0]
+    if not ids and not columns["student_id"]:
+        listed = ", ".join(repr(printable(column, 30)) for column in header[:8])
+        raise UserError(f"{path}, line 1: the column student_id is missing in {listed}: rename the column of ids.")
+
+    def student(cells: Cells) -> Student:
+        first, last = _first(cells, columns["first_name"]), _first(cells, columns["last_name"])
+        if not (first or last):
+            first, last = split_name(_first(cells, columns["name"]))
+        student_id = cells.get(ids, "").removeprefix("#")  # Brightspace writes #123, so that it stays a text
+        login = _first(cells, columns["login"]).removeprefix("#")
+        email = _first(cells, columns["email"])
+        return Student(student_id, last, first, email, "" if login == student_id else login)
+
+    return student
+
+
+def _canvas_student(cells: Cells) -> Student:
+    """Returns the student of a line of Canvas's gradebook: the id is the SIS user id, or the login, or Canvas's own."""
+    login, number = cells.get("sisloginid", ""), cells.get("id", "")
+    student_id = _first(cells, ("sisuserid", "sisloginid", "id"))
+    first, last = split_name("" if cells["student"] == student_id else cells["student"])
+    email = cells.get("email") or (login if "@" in login else "")
+    return Student(student_id, last, first, email, login, number)
+
+
+def _is_canvas_row(cells: Cells) -> bool:
+    """Returns whether a line of Canvas's gradebook is about assignments, or about its test student."""
+    if cells["student"].lower() in _CANVAS_ROWS:
+        return not _first(cells, ("id", "sisuserid", "sisloginid"))
+    return split_name(cells["student"]) == _CANVAS_TEST and not cells.get("sisuserid")
+
+
+# ----------------------------------------------------------------------------------------------------- text of the file
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"The roster {path} cannot be read ({error.strerror}): name a CSV file.") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"The roster {path} is larger than {MAX_BYTES // 2**20} MiB: is it a CSV file of one class?")
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        value, kind = data[error.start : error.start + 1].hex(), encoding.upper().removesuffix("-SIG")
+        raise UserError(f"{path}, line {line}: byte 0x{value} is no {kind}: save the roster as CSV UTF-8.") from None
+
+
+def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """Returns each line that is not empty, with its number. Excel's first line sep=; names the delimiter."""
+    first, _, rest = text.partition("\n")
+    named = re.fullmatch(r'"?sep=(.)"?\s*', first)
+    header = (rest if named else text).lstrip().partition("\n")[0]
+    delimiter = named[1] if named else max(",;\t", key=header.count)
+    reader = csv.reader(io.StringIO(rest if named else text, newline=""), delimiter=delimiter, strict=True)
+    before = 1 if named else 0
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        for row in reader:
+            if any(ord(letter) < 32 and not letter.isspace() for cell in row for letter in cell):
+                raise csv.Error("a control character")
+            if any(cell.strip() for cell in row):
+                rows.append((before + reader.line_num, row))
+    except csv.Error as error:
+        line = before + reader.line_num
+        raise UserError(f"{path}, line {line}: not valid CSV ({error}): fix it or export it again.") from None
+    return rows
