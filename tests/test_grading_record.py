@@ -115,7 +115,8 @@ def defend(subs: Path, out: Path, count: int, change: Any) -> None:
         assert before.report
         points = {result.check: result.points for result in before.report.results}
         lost, gained = points[changed], 2 * (points[revalued] > 0)
-        predicted[revalued, student] = (points[revalued], points[revalued] + gained)
+        if gained:  # a row that changes no number is left out
+            predicted[revalued, student] = (points[revalued], points[revalued] + gained)
         if lost:
             predicted[changed, student] = (lost, 0)
         assert second[student].points == before.points - lost + gained, student
@@ -126,6 +127,7 @@ def defend(subs: Path, out: Path, count: int, change: Any) -> None:
         if lost:
             assert set(second[student].judged[changed]).isdisjoint(before.seeds), "a printed seed is not used again"
     assert {key[::-1]: value for key, value in predicted.items()}.items() <= rows.items()
+    assert all(before != after for before, after in rows.values())
     changed_scores = {student for student, what in rows if what == "score"}
     assert changed_scores == {student for student in first if first[student].score != second[student].score}
     assert "Changes since the last grades" in (out / "index.html").read_text()
@@ -345,6 +347,14 @@ def test_a_bad_row_of_adjustments_gets_one_sentence(row: str, graded: Path) -> N
     assert output.startswith("rankzero: ")
     assert "adjustments.csv" in output.replace(" ", "")
     assert BAD_ROWS[row].replace(" ", "") in output.replace(" ", "")
+
+
+def test_all_bad_rows_of_adjustments_are_named_at_once(graded: Path) -> None:
+    with (graded / "adjustments.csv").open("a") as file:
+        file.write("\n".join(BAD_ROWS))
+    output = run("grade", "--out", graded, "--resume")[1].replace(" ", "")
+    for number, sentence in enumerate(BAD_ROWS.values(), start=2):
+        assert f"line{number}:{sentence.removeprefix('line 2: ').replace(' ', '')}" in output
 
 
 def test_adjustments_may_come_from_a_spreadsheet(graded: Path) -> None:

@@ -3,8 +3,12 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
-from rankzero.exercises.checks.probe_client import INSTRUCTION_SETS
+from rankzero.exercises.checks.probe_client import INSTRUCTION_SETS, TOGETHER
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox import sandbox_client
@@ -99,6 +103,65 @@ def test_a_sandbox_computes_with_the_instruction_set_of_the_reference(
 def test_a_missing_submission_gets_a_grade_without_a_report(grader: Grader) -> None:
     grade = grader.grade(Submission(Student("ada"), "02", None))
     assert (grade.points, grade.report, grade.gradable) == (0, None, True)
+
+
+# ---------------------------------------------------------------------------------------------------- time of exercises
+
+
+class Supervisor(threading.Thread):
+    """Stands in for the sandbox's supervisor: answers each request with the next of `replies`."""
+
+    def __init__(self, end: socket.socket, replies: Sequence[tuple[str, float]]) -> None:
+        super().__init__(daemon=True)
+        self.connection, self.replies = Connection(os.dup(end.fileno())), replies
+
+    def run(self) -> None:
+        self.connection.recv_bytes()  # the submission
+        for status, worked in self.replies:
+            self.connection.recv_bytes()
+            reply = {"replies": [{"status": status, "text": ""}], "printed": "", "waited": -worked}
+            self.connection.send_bytes(json.dumps(reply).encode())
+
+
+@contextmanager
+def sandbox_of(replies: Sequence[tuple[str, float]]) -> Iterator[Callable[[str], str]]:
+    """Yields a function that asks a probe of an exercise, and returns its status. An exercise may take 60 s."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        Supervisor(theirs, replies).start()
+        sandbox = sandbox_client.Sandbox(ours, b"", 60.0)
+        request = {"probes": [["probe", 1]], "probes_file": str(LAB.probes), "seconds": 10.0}
+        yield lambda exercise: sandbox._exchange({**request, "exercise": exercise})["replies"][0]["status"]
+
+
+def test_an_exercise_that_takes_all_its_time_takes_none_of_another() -> None:
+    with sandbox_of([("answered", 5), ("timeout", 10), ("timeout", 51), ("answered", 59), ("answered", 2)]) as ask:
+        assert ask(TOGETHER) == "answered"
+        assert [ask("loops"), ask("loops"), ask("loops")] == ["timeout"] * 3, "a loop is the submission's own mistake"
+        assert [ask("honest"), ask("honest")] == ["answered", "answered"]
+        with pytest.raises(sandbox_client.TimeUsedUpError, match=r"honest used up its 60 s, .* with --resume"):
+            ask("honest")
+
+
+def test_time_for_all_exercises_together_is_no_exercises_time() -> None:
+    with sandbox_of([("timeout", 61), ("answered", 1)]) as ask:
+        assert [ask(TOGETHER), ask(TOGETHER), ask("honest")] == ["timeout", "timeout", "answered"]
+
+
+def test_an_exercise_without_time_has_no_grade_and_gets_one_with_more_time(tmp_path: Path, grader: Grader) -> None:
+    before, slow = grader.settings, "import time\ntime.sleep(0.3)\nreturn 0.0"
+    full_points = {exercise.name: exercise.points for exercise in exercises_of(LAB)}
+    try:
+        grader.settings = replace(before, time_limit=1.0)
+        grade = grade_with_train_step(tmp_path, slow, grader)
+    finally:
+        grader.settings = before
+    assert not grade.gradable
+    assert grade.trouble.startswith("train_step used up its 1 s, and none of its probes is too slow by itself (")
+    again = grade_with_train_step(tmp_path, slow, grader)
+    assert again.report
+    points = again.report.by_exercise()
+    assert (points["train_step"], points["evaluate"]) == (0, full_points["evaluate"])
 
 
 LOOK_AROUND = f"""

@@ -16,26 +16,29 @@ class Machine:
     """Stands in for time and the kernel's counts: the seconds that passed, and that each thread ran and waited."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.time, self.threads = 100.0, dict[str, tuple[int, int]]()
+        self.time, self.threads, self.own = 100.0, dict[str, tuple[int, int]](), 0
         monkeypatch.setattr(time, "monotonic", lambda: self.time)
         monkeypatch.setattr(WorkClock, "_read", lambda clock: dict(self.threads))
+        monkeypatch.setattr(WorkClock, "_own_wait", lambda clock: self.own)
 
-    def step(self, seconds: float, **threads: tuple[float, float]) -> None:
+    def step(self, seconds: float, own: float = 0.0, **threads: tuple[float, float]) -> None:
         self.time += seconds
+        self.own += int(own * 1e9)
         for thread, (ran, waited) in threads.items():
             before = self.threads.get(thread, (0, 0))
             self.threads[thread] = before[0] + int(ran * 1e9), before[1] + int(waited * 1e9)
 
 
-def test_the_clock_stands_still_while_the_thread_that_waits_longest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_stands_still_while_processes_wait_for_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.step(0, a=(0.0, 50.0))  # before the clock begins
     clock = WorkClock(list)
     for seconds, threads, counted in (
         (1, {"a": (1.0, 0.0)}, 1.0),
-        (1, {"a": (0.25, 0.25), "b": (0.1, 0.5)}, 0.5),
+        (1, {"a": (0.1, 0.25), "b": (0.1, 0.5)}, 0.25),  # one after the other, as ranks that exchange messages
         (1, {"c": (0.0, 0.75)}, 0.25),  # a new process
-        (1, {"c": (0.0, 1.0)}, 0.1),  # a tenth of the time is counted always
+        (1, {"c": (0.0, 1.0)}, 0.04),  # a part of the time is counted always
+        (1, {"own": 0.9, "c": (0.05, 0.0)}, 0.1),  # the look came late, and others have ended meanwhile
         (1, {"a": (0.4, 0.6), "b": (0.4, 0.6)}, 0.8),  # they ran for so long between them
         (1, {f"thread {n}": (0.125, 0.875) for n in range(16)}, 1.0),  # as on two cores without any other process
         (10, {}, 10.0),
@@ -43,7 +46,34 @@ def test_the_clock_stands_still_while_the_thread_that_waits_longest_waits(monkey
         before = clock.now()
         machine.step(seconds, **threads)
         assert clock.now() - before == pytest.approx(counted)
-    assert clock.waited == pytest.approx(16 - 13.65)
+    assert clock.waited == pytest.approx(17 - 13.44)
+
+
+def test_a_right_answer_meets_its_limit_beside_twenty_busy_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ranks compute in turns, 4 s in all, on a core that each of 21 processes has for a share of the time."""
+    machine = Machine(monkeypatch)
+    clock = WorkClock(list)
+    begin, slice_s = clock.now(), 0.01
+    for turn in range(400):  # a rank waits for 20 slices of others, then runs for one; its partner sleeps
+        machine.step(21 * slice_s, **{f"rank {turn % 2}": (slice_s, 20 * slice_s)})
+        clock.now()
+    assert machine.time - 100 == pytest.approx(84)
+    assert clock.now() - begin == pytest.approx(4)
+
+
+def test_a_loop_a_sleep_and_a_deadlock_reach_their_limit_beside_busy_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    clock = WorkClock(list)
+    for threads, speed in (
+        ({"loop": (0.5, 0.5)}, 0.5),
+        ({f"fork {n}": (0.1, 0.9) for n in range(20)}, 1.0),  # which take two cores from each other
+        ({"asleep": (0.0, 0.0)}, 1.0),
+    ):
+        before = clock.now()
+        for _ in range(10):
+            machine.step(1, **threads)
+            clock.now()
+        assert clock.now() - before == pytest.approx(10 * speed)
 
 
 def test_the_clock_looks_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rankzero.grading.report.differences import Difference
 
 MAX_CHANGES, MAX_NOTES = 20, 5  # lines
+LARGE = 20  # submissions, from which progress is worth a line
 commands = typer.Typer()
 
 
@@ -86,7 +87,8 @@ def grade(
     jobs: Annotated[int, typer.Option(
         min=1, metavar="N", rich_help_panel=_MACHINE, help="Submissions graded side by side.")] = usable_cores(),
     time_limit: Annotated[float, typer.Option(
-        min=1, metavar="S", rich_help_panel=_MACHINE, help="Seconds that one submission to one lab may take.")] = 120.0,
+        min=1, metavar="S", rich_help_panel=_MACHINE,
+        help="Seconds of work that an exercise of a submission may take.")] = 60.0,
     memory: Annotated[int, typer.Option(
         min=256, metavar="MIB", rich_help_panel=_MACHINE,
         help="MiB that all processes of a submission may take.")] = 2048,
@@ -232,8 +234,8 @@ def _verify(labs: list[str] | None, jobs: int) -> None:
 
 @contextmanager
 def _progress(total: int, quiet: bool) -> Iterator[Callable[[Grade, bool], None]]:
-    """Shows a bar with rate and time left. Yields the function to call with each grade and with whether that grade was
-    kept from an earlier run. After Ctrl-C, prints the command that continues the run.
+    """Shows a bar with rate and time left, or ten lines where output is no terminal. Yields the function to call with
+    each grade and with whether it was kept from an earlier run. After Ctrl-C, prints the command that goes on.
     """
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     began, graded = time.monotonic(), 0
@@ -245,6 +247,10 @@ def _progress(total: int, quiet: bool) -> Iterator[Callable[[Grade, bool], None]
             graded += not kept
             rate = f"{60 * graded / (time.monotonic() - began):.0f} per minute" if graded else ""
             bar.update(task, advance=1, rate=rate)
+            done = int(bar.tasks[0].completed)
+            line = total >= LARGE and not kept and 10 * done // total > 10 * (done - 1) // total
+            if line and not (quiet or console.is_terminal):
+                console.print(f"{done} of {total} graded, {rate}", markup=False)
 
         try:
             yield advance

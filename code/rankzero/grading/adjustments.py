@@ -16,13 +16,14 @@ from rankzero.grading.intake.safe_names import printable
 from rankzero.grading.report.gradebook_csv import cell
 
 FILE = "adjustments.csv"
+MAX_MISTAKES = 10  # that are named at once
 COLUMNS = ("student", "lab", "exercise", "points", "change", "extension_hours", "comment", "who", "when")
 
 
-def read_adjustments(out: Path, labs: Sequence[Lab]) -> list[Adjustment]:
+def read_adjustments(out: Path, labs: Sequence[Lab], students: Collection[str]) -> list[Adjustment]:
     """Returns the rows of OUT/adjustments.csv, in their order; writes the file with its first line if there is none.
 
-    UserError names the file, the line and the first mistake in it.
+    A student is named by the id, which `students` holds. UserError names the file, and each line with its mistake.
     """
     file = out / FILE
     if not file.exists():
@@ -36,22 +37,30 @@ def read_adjustments(out: Path, labs: Sequence[Lab]) -> list[Adjustment]:
     names = [name.strip().lower() for name in next(rows, [])]
     if unknown := [name for name in names if name and name not in COLUMNS] or ["nothing"] * ("student" not in names):
         raise UserError(f"{file}, line 1: its columns are {', '.join(COLUMNS)}; this line has {unknown[0]!r}.")
-    adjustments = []
+    # A spreadsheet writes an id that looks like a formula as grades.csv has it, with an apostrophe.
+    ids = {cell(student): student for student in students} | {student: student for student in students}
+    adjustments, mistakes = [], []
     for values in rows:
         row = {name: value.strip() for name, value in zip(names, values, strict=False)}
         if any(row.values()):
             try:
-                adjustments.append(_adjustment(row, {lab.number: lab for lab in labs}))
+                adjustments.append(_adjustment(row, {lab.number: lab for lab in labs}, ids))
             except UserError as error:
-                raise UserError(f"{file}, line {rows.line_num}: {error}") from None
+                mistakes.append(f"line {rows.line_num}: {error}")
+    if mistakes:
+        more = [f"and {len(mistakes) - MAX_MISTAKES} more lines."] if len(mistakes) > MAX_MISTAKES else []
+        raise UserError(f"{file}, " + "\n".join([*mistakes[:MAX_MISTAKES], *more]))
     return adjustments
 
 
-def _adjustment(row: Mapping[str, str], labs: Mapping[str, Lab]) -> Adjustment:
+def _adjustment(row: Mapping[str, str], labs: Mapping[str, Lab], ids: Mapping[str, str]) -> Adjustment:
     get = {name: row.get(name, "") for name in COLUMNS}
     number = get["lab"].removeprefix("lab-").zfill(2) if get["lab"] else ""
     if not get["student"]:
         raise UserError("the student is missing: write the id, as in grades.csv.")
+    if get["student"] not in ids:
+        name = printable(get["student"])
+        raise UserError(f"no student of this class is called {name!r}; grades.csv lists the ids.")
     if number and number not in labs:
         raise UserError(f"lab {printable(get['lab'])!r} is not graded here; the labs are {', '.join(labs)}.")
     if get["exercise"]:
@@ -74,7 +83,7 @@ def _adjustment(row: Mapping[str, str], labs: Mapping[str, Lab]) -> Adjustment:
     if hours is not None and hours < 0:
         raise UserError(f"extension_hours is {hours:g}: a deadline can only be later.")
     texts = {name: get[name] for name in ("exercise", "comment", "who", "when")}
-    return Adjustment(get["student"], number, points=points, change=change, extension_hours=hours, **texts)
+    return Adjustment(ids[get["student"]], number, points=points, change=change, extension_hours=hours, **texts)
 
 
 def _number(text: str, column: str) -> float | None:
@@ -87,19 +96,6 @@ def _number(text: str, column: str) -> float | None:
     if not math.isfinite(number):
         raise UserError(f"{column} is {printable(text)!r}: it must be a number.")
     return number
-
-
-def require_students(adjustments: Sequence[Adjustment], students: Collection[str], out: Path) -> list[Adjustment]:
-    """Returns the adjustments with the students' ids. UserError for a student who is not in the class.
-
-    A spreadsheet writes an id that looks like a formula as grades.csv has it, with an apostrophe.
-    """
-    ids = {cell(student): student for student in students} | {student: student for student in students}
-    for adjustment in adjustments:
-        if adjustment.student not in ids:
-            name = printable(adjustment.student)
-            raise UserError(f"{out / FILE}: no student of this class is called {name!r}; grades.csv lists the ids.")
-    return [replace(adjustment, student=ids[adjustment.student]) for adjustment in adjustments]
 
 
 def with_adjustments(grades: Sequence[Grade], adjustments: Sequence[Adjustment]) -> list[Grade]:

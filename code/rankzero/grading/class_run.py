@@ -12,7 +12,7 @@ from typing import Any
 from rankzero.curriculum import Lab, LatePolicy, find_lab, find_lab_with_exercises, validate
 from rankzero.errors import UserError
 from rankzero.grading import batch, run_file
-from rankzero.grading.adjustments import read_adjustments, require_students, with_adjustments
+from rankzero.grading.adjustments import read_adjustments, with_adjustments
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.grader import GradingSettings
 from rankzero.grading.grading_tasks import Key, Tasks, published_grades, tasks_of, with_absent
@@ -93,7 +93,7 @@ def grade_class(
         students = {submission.student.student_id for submission in submissions}
         if unknown := [student for student in run.students if student not in students]:
             raise UserError(f"--student {printable(unknown[0])}: no student here has this id; grades.csv lists them.")
-        adjustments = require_students(read_adjustments(run.out, labs), students, run.out)
+        adjustments = read_adjustments(run.out, labs, students)
         run_file.write_run(settings, rules, run.out)
         tasks = tasks_of(submissions, published, settings, run.out, forced=forced, students=run.students)
         announce(tasks)

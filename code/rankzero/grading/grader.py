@@ -20,7 +20,7 @@ from rankzero.grading.check_on_seeds import check_on_seeds
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.regrade import GradingTask, exercises_to_run, merged, stamped
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
-from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer
+from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer, TimeUsedUpError
 from rankzero.grading.seed_pool import SeedPool
 
 MIB = 2**20
@@ -32,7 +32,7 @@ class GradingSettings:
 
     labs: tuple[str, ...]
     pool: SeedPool
-    time_limit: float = 120.0  # seconds per submission and lab
+    time_limit: float = 60.0  # seconds of work per exercise of a submission
     memory: int = 2048  # MiB that all processes of a submission may take together
     trusted: bool = False
 
@@ -88,6 +88,9 @@ class Grader(ExitStack):
                 except (SandboxError, ProbeServerError) as error:
                     trouble = str(error)
                     self._end_untrusted()
+                except TimeUsedUpError as error:
+                    trouble = str(error)
+                    break
                 except UserError:
                     raise
                 except Exception as error:  # one file that breaks the grader must not stop the class

@@ -26,6 +26,7 @@ STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 INSTRUCTION_SETS = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
 # Variables without secrets, for a server that runs as another user.
 ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", *INSTRUCTION_SETS)
+TOGETHER = "all exercises"  # instead of an exercise's name, in a request for the probes of several
 BLOCKED_BY_TIMEOUT = "blocked by the check before, which ran out of time"
 
 
@@ -93,7 +94,8 @@ class ProbeClient:
         """
         checks = tuple(check for exercise in exercises for check in exercise.checks)
         functions = exercises[0].functions if len(exercises) == 1 else ()
-        together = replace(exercises[0], functions=functions, checks=checks)
+        name = exercises[0].name if len(exercises) == 1 else TOGETHER
+        together = replace(exercises[0], name=name, functions=functions, checks=checks)
         with self._asking:
             asked = [(probe, seed) for seed in seeds for probe in _probes(together.checks)]
             known = {
@@ -131,6 +133,7 @@ class ProbeClient:
         """Runs probes, each with its seed, in one process. Returns the replies before the first missing reply."""
         limit = max(check.seconds for check in exercise.checks)
         request = {
+            "exercise": exercise.name,
             "file": str(file.resolve()),
             "functions": exercise.functions,
             "others": [name for other in exercises_of(lab) for name in other.functions],

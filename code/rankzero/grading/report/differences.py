@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankzero.atomic_write import write_atomically
-from rankzero.grading.grade import Grade, Student
+from rankzero.grading.grade import Adjustment, Grade, Student
 from rankzero.grading.report.gradebook_csv import cell
 
 FILE = "differences.csv"
@@ -27,12 +27,12 @@ class Difference:
 
 
 def differences(before: Mapping[tuple[str, str], Grade], after: Sequence[Grade]) -> list[Difference]:
-    """Returns what differs from the published grades, which are given by lab and student. New students are left out."""
+    """Returns the numbers that differ from the published grades, given by lab and student, without new students."""
     found: list[Difference] = []
     for grade in after:
         key = (grade.submission.lab, grade.submission.student.student_id)
         if key in before:
-            rows = [row for row in _compared(before[key], grade) if row[1:3] != ("", "")]
+            rows = [row for row in _compared(before[key], grade) if row[1] != row[2]]
             found += [Difference(key[0], grade.submission.student, *row) for row in rows]
     return found
 
@@ -53,10 +53,7 @@ def _compared(before: Grade, after: Grade) -> Iterator[tuple[str, str, str, str]
             reason = "another time of hand-in"
         days = f"{before.late_days} days late, now {after.late_days}"
         yield "late work", f"{-before.late_penalty:g}", f"{-after.late_penalty:g}", f"{days}: {reason}"
-    if before.adjustments != after.adjustments and (before.decided or after.decided):
-        rows = [row for row in after.adjustments if row not in before.adjustments]
-        reason = "; ".join(": ".join(filter(None, (row.who, row.text, row.comment))) for row in rows) or "taken back"
-        yield "adjustment", _adjusted(before), _adjusted(after), reason
+    yield from _compared_adjustments(before, after)
     if _points(before, score=True) != _points(after, score=True):
         yield "score", _points(before, score=True), _points(after, score=True), ""
 
@@ -65,9 +62,25 @@ def _points(grade: Grade, score: bool = False) -> str:
     return f"{grade.score if score else grade.points:g}" if (grade.counts if score else grade.gradable) else ""
 
 
-def _adjusted(grade: Grade) -> str:
-    """Returns the points that a person has added or taken."""
-    return f"{grade.score - replace(grade, adjustments=()).score:g}" if grade.decided else "0"
+def _compared_adjustments(before: Grade, after: Grade) -> Iterator[tuple[str, str, str, str]]:
+    """Yields a row for each adjustment that has been taken back or is new, with the scores before and after it."""
+    kept = [row for row in before.adjustments if row in after.adjustments]
+    new = [row for row in after.adjustments if row not in kept]
+    for row in (row for row in before.adjustments if row not in kept):
+        rest = tuple(other for other in before.adjustments if other != row)
+        yield "adjustment", _with(before, before.adjustments), _with(before, rest), f"taken back: {_reason(row)}"
+    for number, row in enumerate(new):
+        applied = (*kept, *new[:number])
+        yield "adjustment", _with(after, applied), _with(after, (*applied, row)), _reason(row)
+
+
+def _with(grade: Grade, rows: Sequence[Adjustment]) -> str:
+    """Returns the score with these adjustments."""
+    return _points(replace(grade, adjustments=tuple(rows)), score=True)
+
+
+def _reason(row: Adjustment) -> str:
+    return ": ".join(filter(None, (row.who, row.text, row.comment)))
 
 
 def _compared_checks(before: Grade, after: Grade, reason: str) -> Iterator[tuple[str, str, str, str]]:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.probe_client import ProbeClient
+from rankzero.exercises.checks.probe_client import TOGETHER, ProbeClient
 from rankzero.exercises.probes.answers import MESSAGE_BYTES
 from rankzero.exercises.probes.supervisor import most_seconds
 from rankzero.grading.sandbox.bubblewrap import bubblewrap_command, path_inside
@@ -30,6 +30,10 @@ MARGIN_S = 60.0
 
 class SandboxError(RuntimeError):
     """The sandbox itself failed: the submission has no grade, and is not the cause."""
+
+
+class TimeUsedUpError(RuntimeError):
+    """An exercise used up its time without a loop in one of its probes: a person must look, or the machine was busy."""
 
 
 def why_unavailable() -> str:
@@ -124,11 +128,13 @@ def _readable(text: str) -> BinaryIO:
 
 
 class Sandbox(ProbeClient):
-    """One submission in its sandbox, which may take `seconds` in all."""
+    """One submission in its sandbox. Each exercise may take `seconds` of work in all, whatever the others take."""
 
     def __init__(self, channel: socket.socket, source: bytes, seconds: float) -> None:
         super().__init__()
-        self._channel, self._seconds, self._left = channel, seconds, seconds
+        self._channel, self._seconds = channel, seconds
+        self._left: dict[str, float] = {}  # seconds, by exercise
+        self._loops: set[str] = set()  # exercises with a probe that ran out of its own time
         self._connection = Connection(os.dup(channel.fileno()))
         try:
             self._connection.send_bytes(source)
@@ -136,11 +142,12 @@ class Sandbox(ProbeClient):
             raise SandboxError(f"the sandbox does not take the submission: {error}") from None
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the reply. The submission's seconds pass meanwhile, except while its processes wait for a core."""
-        if self._left <= 0:
-            late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
-            return {"replies": [late] * len(request["probes"]), "printed": ""}
-        total = min(self._left, len(request["probes"]) * (request["seconds"] + 1))
+        """Returns the reply. The exercise's seconds pass meanwhile, except while its processes wait for a core."""
+        exercise = request.pop("exercise")
+        left = self._left.get(exercise, self._seconds)
+        if left <= 0:
+            return {"replies": [self._late(exercise)] * len(request["probes"]), "printed": ""}
+        total = min(left, len(request["probes"]) * (request["seconds"] + 1))
         began, waited = time.monotonic(), 0.0
         paths = {"file": FILE, "probes_file": path_inside(Path(request["probes_file"]))}
         try:
@@ -155,5 +162,20 @@ class Sandbox(ProbeClient):
         except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
         finally:
-            self._left -= time.monotonic() - began - waited
+            self._left[exercise] = left - (time.monotonic() - began - waited)
+        if reply["replies"][-1].get("status") == "timeout":
+            if self._left[exercise] > 0:
+                self._loops.add(exercise)
+            else:
+                self._late(exercise)
         return reply
+
+    def _late(self, exercise: str) -> dict[str, str]:
+        """Returns the reply for a probe without time. TimeUsedUpError if no probe of the exercise was too slow."""
+        if exercise == TOGETHER or exercise in self._loops:
+            return {"status": "timeout", "text": f"the exercise had used its {self._seconds:g} s"}
+        load = f"{os.getloadavg()[0]:.0f} processes wanted this machine's {os.cpu_count()} cores"
+        raise TimeUsedUpError(
+            f"{exercise} used up its {self._seconds:g} s, and none of its probes is too slow by itself ({load}): grade "
+            "it again with --resume, on an idle machine or with a larger --time-limit"
+        )

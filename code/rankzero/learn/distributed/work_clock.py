@@ -1,13 +1,14 @@
 """Work clock: it stands still while processes wait for a core, so that time limits are the same on a busy machine."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 LOOK_S = 0.1  # from one look at the processes to the next; what a process does that ends in between is not seen
-SLOWEST = 10  # the clock runs at least at a tenth of the speed of time, so that every limit is reached
+SLOWEST = 25  # the clock runs at least at this fraction of the speed of time, so that every limit is reached
 
 
 def descendants(process: int) -> list[int]:
@@ -24,29 +25,39 @@ def descendants(process: int) -> list[int]:
 class WorkClock:
     """A clock in seconds that does not count the time in which `processes()` were ready to run while others ran.
 
-    Of several threads in several processes, the one that waited longest counts. The clock does not stand still for
-    processes that keep a core busy between them: these wait for each other. Where the kernel does not tell how long a
-    thread waited (Linux does, in /proc/…/schedstat), the clock runs like any other.
+    Processes that work in turns, as ranks do, wait for a core in turns too, so their waits are added. So is the wait of
+    the thread that looks, which may come too late to see processes that have ended. But the clock runs at least as fast
+    as they use CPU time between them: processes that keep the cores busy wait for each other. Where the kernel does not
+    tell how long a thread waited (Linux does, in /proc/…/schedstat), the clock runs like any other.
     """
 
     def __init__(self, processes: Callable[[], Iterable[int]]) -> None:
         self.waited = 0.0  # seconds in which the clock stood still
         self._processes = processes
-        self._looked, self._threads = time.monotonic(), self._read()
+        self._looked, self._threads, self._own = time.monotonic(), self._read(), self._own_wait()
 
     def now(self) -> float:
         """Returns the time since an unknown moment: only the difference of two such times has a meaning."""
         now = time.monotonic()
         elapsed = now - self._looked
         if elapsed >= LOOK_S:
-            threads = self._read()
-            before = [self._threads.get(thread, (0, 0)) for thread in threads]
-            ran = sum(after[0] - then[0] for after, then in zip(threads.values(), before, strict=True)) / 1e9
-            waits = (after[1] - then[1] for after, then in zip(threads.values(), before, strict=True))
-            counted = max(elapsed - max(waits, default=0) / 1e9, ran, elapsed / SLOWEST)
+            threads, own = self._read(), self._own_wait()
+            ran = waits = 0
+            for thread, after in threads.items():
+                before = self._threads.get(thread, (0, 0))
+                ran, waits = ran + after[0] - before[0], waits + after[1] - before[1]
+            if str(threading.get_native_id()) not in threads:
+                waits += own - self._own
+            counted = max(elapsed - waits / 1e9, ran / 1e9, elapsed / SLOWEST)
             self.waited += max(0.0, elapsed - counted)
-            self._looked, self._threads = now, threads
+            self._looked, self._threads, self._own = now, threads, own
         return now - self.waited
+
+    def _own_wait(self) -> int:
+        """Returns the nanoseconds that the calling thread has waited for a core."""
+        with suppress(OSError, IndexError, ValueError):
+            return int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
+        return 0
 
     def _read(self) -> dict[str, tuple[int, int]]:
         """Returns for each thread the nanoseconds that it has run, and that it has waited for a core."""
