@@ -494,7 +494,7 @@ def test_every_note_on_a_file_that_cannot_be_graded_has_a_way_out(tmp_path: Path
         "bob": "bob/exercises.py has the functions of lab 04: ask for the file of lab 02.",
         "cem": "there is cem/exercises.docx. Ask the student for exercises.py.",
         "dora": "Unpack dora/exercises.7z in its folder and run the same command with --resume.",
-        "eve": "The place of eve/lab-04/exercises.py names lab 04: grade that lab, or ask the student.",
+        "eve": "The place of eve/lab-04/exercises.py names lab 04: grade that lab, or rename the folder.",
         "fay": "Leave only one and run the same command with --resume.",
         "gus": "Ask the student for exercises.py.",
         "hal": "can be read: ask the student for it and run the same command with --resume.",

@@ -205,6 +205,88 @@ def test_a_file_name_cannot_imitate_another_systems_name(tmp_path: Path) -> None
     assert submissions["s1"].file is None
 
 
+NAMED = {
+    "Moodle drops punctuation": ("Sinead OConnor_12_assignsubmission_file_/exercises.py", "3,O'Connor,Sinéad"),
+    "Moodle puts groups first": ("CS101-01-Eva van Dijk_12_assignsubmission_file_/exercises.py", "3,van Dijk,Eva"),
+    "Canvas keeps underscores": ("van_dijkeva_LATE_1001_5001_exercises.py", "3,van_Dijk,Eva"),
+    "Canvas keeps vowel signs": ("शर्मारवि_1001_5001_exercises.py", "3,शर्मा,रवि"),
+    "a dot above": ("demiri\u0307lker_1001_5001_exercises.py", "3,Demir,İlker"),
+    "ILIAS, a login with an underscore": ("Abgaben/Garcia_Jose_j_garcia_301/exercises.py", "j_garcia,Garcia,José"),
+    "Brightspace in French": ("13-99 - Eva Lee - 30 nov., 2026 18h22/exercises.py", "3,Lee,Eva"),
+    "Sakai, a name in parentheses": ("Lee, Eva (Evie)(3)/Submission attachment(s)/exercises.py", "3,Lee,Eva"),
+    "a file from a cloud folder": ("Eva Lee - exercises (1).py", "3,Lee,Eva"),
+    "underscores": ("lee_eva/exercises.py", "3,Lee,Eva"),
+    "accents dropped": ("Jose Garcia/exercises.py", "3,García,José"),
+    "a copy in German": ("3/exercises - Kopie (2).py", "3,Lee,Eva"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_name_is_found_however_a_tool_writes_it(tmp_path: Path, case: str) -> None:
+    name, row = NAMED[case]
+    roster = roster_of(tmp_path, f"student_id,last_name,first_name\n{row}\nz9,Zimmer,Zed\n")
+    submissions = handed_in(archive(tmp_path / "class.zip", [name]), roster)
+    assert files(submissions) == {row.split(",")[0]: name, "z9": ""}
+
+
+ALIKE = [
+    "Ada Marie Lovelace/exercises.py",
+    "Ada Lovelace (Student)/exercises.py",
+    "HW2_0042.py",
+    "lovelaceadam_5_6_exercises.py",
+]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_name_like_a_students_makes_nobody_a_zero(tmp_path: Path, name: str) -> None:
+    roster = roster_of(tmp_path, "student_id,last_name,first_name\n0042,Lovelace,Ada\nz9,Zimmer,Zed\n")
+    submissions = handed_in(archive(tmp_path / "class.zip", [name]), roster)
+    assert submissions["0042"].doubtful
+    assert not submissions["z9"].doubtful
+    assert "may be the work of 0042: unpack the archive, rename it to this id" in submissions["0042"].notes[0]
+
+
+def test_names_that_match_nobody_make_nobody_a_zero(tmp_path: Path) -> None:
+    source = archive(tmp_path / "class.zip", [f"{name}/exercises.py" for name in ("u1", "u2", "s1")])
+    submissions = handed_in(source, roster_of(tmp_path, ROSTER))
+    assert submissions["s2"].doubtful
+    assert "most names match nobody in the roster, such as u1." in submissions["s2"].notes[0]
+
+
+def test_folders_of_sections_are_a_note(tmp_path: Path) -> None:
+    names = ["Section A/s1/exercises.py", "Section B/s2/exercises.py"]
+    text = "holds folders of your students, so nothing in it is graded: move these folders out of it"
+    with pytest.raises(UserError, match=f"Section A {text}"):
+        handed_in(archive(tmp_path / "class.zip", names), roster_of(tmp_path, ROSTER + "s4,Lee,Eva,\n"))
+    roster = roster_of(tmp_path, "student_id,group\ns1,Section A\ns2,Section A\ns3,Section B\n")
+    submissions = handed_in(archive(tmp_path / "class.zip", [*names[:1], "s3/exercises.py"]), roster)
+    assert submissions["s1"].notes == (f"Section A {text}, and run the same command with --resume.",)
+    assert (submissions["s1"].doubtful, submissions["s2"].file) == (True, None)
+
+
+def test_a_text_entry_of_canvas_is_something_handed_in(tmp_path: Path) -> None:
+    names = ["kellermina_1001_text.html", "oseikwame_1002_5002_exercises.py"]
+    submissions = handed_in(archive(tmp_path / "submissions.zip", names), roster_of(tmp_path, ROSTER))
+    assert submissions["s1"].doubtful
+    assert "Ask the student for exercises.py." in submissions["s1"].notes[0]
+
+
+def test_a_file_that_was_renamed_in_a_download_is_not_late(tmp_path: Path) -> None:
+    for other in ("kellermina_1001_5001_exercises.py", f"{BRIGHTSPACE[0]} - exercises.py"):
+        source = archive(tmp_path / f"{len(other)}.zip", [other, "s2.py"])
+        grade = graded(handed_in(source, roster_of(tmp_path, ROSTER))["s2"])
+        assert (grade.late_days, grade.submission.submitted_at) == (0, "")
+        assert "The time of hand-in is unknown, because the name of s2.py has none" in grade.submission.notes[0]
+
+
+def test_a_systems_number_decides_among_people_of_one_name_only(tmp_path: Path) -> None:
+    names = ["smithjoan_456_1_exercises.py", "lovelaceada_456_2_exercises.py", "lovelaceada_789_3_exercises.py"]
+    text = "student_id,last_name,first_name\n456,Builder,Bob\n"
+    assert handed_in(archive(tmp_path / "a.zip", names), roster_of(tmp_path, text))["456"].file is None
+    numbers = roster_of(tmp_path, "student_id\n456\n")
+    assert files(handed_in(archive(tmp_path / "b.zip", names[:1]), numbers)) == {"456": names[0]}
+
+
 # ------------------------------------------------------------------------------------------- teams and blind marking
 
 
@@ -223,18 +305,20 @@ def test_an_unknown_team_gives_none_of_its_members_a_zero(tmp_path: Path) -> Non
     assert "give the roster a column group with the teams' names" in submissions["Team Blue"].notes[0]
     for name in ("s1", "s2", "s3"):
         assert submissions[name].doubtful
-        assert "unless this student is in a team: Team Blue_17_" in submissions[name].notes[0]
+        assert "unless this student is in Team Blue_17_" in submissions[name].notes[0]
 
 
 BLIND = {
     "Participant_5001_assignsubmission_file/exercises.py": "Participant 5001",
     "Participant_5002_assignsubmission_file/exercises.py": "Participant 5002",
     "anon_4fG7x_9001_exercises.py": "anon_4fG7x",
-    "anon_LATE_12345_9002_exercises.py": "anon_12345",
+    "LATE_anon_12345_9002_exercises.py": "anon_12345",
+    "Team 7-Participant_1_assignsubmission_file/exercises.py": "Participant 1",
+    "Teilnehmerin_2_assignsubmission_file/exercises.py": "Teilnehmerin 2",
 }
 
 
-@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("number", [0, 2, 4])
 def test_blind_submissions_are_graded_by_number(tmp_path: Path, number: int) -> None:
     names = list(BLIND)[number : number + 2]
     submissions = handed_in(archive(tmp_path / "blind.zip", names), roster_of(tmp_path, ROSTER))
@@ -332,6 +416,12 @@ EXPORTS = {
         "mkeller",
     ),
     "ILIAS": ("Login;Nachname;Vorname;Matrikelnummer\nmkeller;Keller;Mina;0042\n", "0042", "mkeller"),
+    "Gradescope": ("First Name,Last Name,SID,Role\nMina,Keller,s1,Student\nIna,Prof,,Instructor\n", "s1", ""),
+    "Canvas, names apart": ("LastName,FirstName,ID,SIS User ID\n    Points,,,\nKeller,Mina,7,s1\n", "s1", ""),
+    "a title above": ("CS 101\nstudent_id,student name\n s1,Mina Keller\n", "s1", ""),
+    "Classroom": ("Last Name,First Name,Email Address,Lab\nPoints,,,9\nKeller,Mina,m@x.org,\n", "m@x.org", ""),
+    "texts": ('student_id,last_name,first_name\n"=""0042""",Kel\u200bler,Mina,\n', "0042", ""),
+    "twice": ("student_id,last_name,first_name\ns1,Keller,Mina\ns1,Keller,Mina\n", "s1", ""),
     "Sakai": ("Display ID,ID,Last Name,First Name,grade\nmkeller,mkeller,Keller,Mina,\n", "mkeller", ""),
 }
 

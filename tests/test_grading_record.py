@@ -312,7 +312,7 @@ def test_a_folder_renamed_to_the_id_of_a_missing_student_moves_the_grade(graded:
     assert after["s7"].submission.submitted_at == before["student-000"].submission.submitted_at
     assert [(row["check"], row["before"], row["after"]) for row in table(graded)] == [
         ("all checks", "0.0", "50.0"),
-        ("score", "0.0", "50.0"),
+        ("score", "", "50.0"),  # the folder may have been this student's
     ]
 
 

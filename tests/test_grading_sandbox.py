@@ -143,13 +143,18 @@ def test_an_exercise_that_takes_all_its_time_takes_none_of_another() -> None:
             ask("honest")
 
 
+def test_a_probe_that_takes_all_the_time_is_a_loop_whatever_the_limit() -> None:
+    with sandbox_of([("timeout", 61)]) as ask:
+        assert [ask("loops"), ask("loops")] == ["timeout", "timeout"]
+
+
 def test_time_for_all_exercises_together_is_no_exercises_time() -> None:
-    with sandbox_of([("timeout", 61), ("answered", 1)]) as ask:
-        assert [ask(TOGETHER), ask(TOGETHER), ask("honest")] == ["timeout", "timeout", "answered"]
+    with sandbox_of([("answered", 61), ("answered", 1)]) as ask:
+        assert [ask(TOGETHER), ask(TOGETHER), ask("honest")] == ["answered", "timeout", "answered"]
 
 
 def test_an_exercise_without_time_has_no_grade_and_gets_one_with_more_time(tmp_path: Path, grader: Grader) -> None:
-    before, slow = grader.settings, "import time\ntime.sleep(0.3)\nreturn 0.0"
+    before, slow = grader.settings, "import time\ntime.sleep(0.1)\nreturn 0.0"
     full_points = {exercise.name: exercise.points for exercise in exercises_of(LAB)}
     try:
         grader.settings = replace(before, time_limit=1.0)

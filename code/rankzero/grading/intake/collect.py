@@ -26,8 +26,7 @@ of a student's own archive have the time of the archive, because the times insid
 """
 
 import hashlib
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -38,23 +37,22 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student, Submission
 from rankzero.grading.intake.archives import Archive, archive_stem
-from rankzero.grading.intake.layouts import Handin, read_handins
+from rankzero.grading.intake.layouts import OF_STUDENTS, Handin, read_handins
 from rankzero.grading.intake.notebook_predictions import unusable_notebook
+from rankzero.grading.intake.owner_notes import GARBLED, similar_id_notes, stranger_note, unclear_notes
 from rankzero.grading.intake.roster import Roster
-from rankzero.grading.intake.safe_names import fold_case, printable, safe_name
+from rankzero.grading.intake.safe_names import printable, safe_name
 from rankzero.grading.intake.select_file import is_code, max_bytes, select_file, select_notebook
 from rankzero.grading.intake.submission_source import (
     ArchiveSource,
     FolderSource,
     SubmissionSource,
-    is_single_submission,
     lab_sources,
+    own_work,
     unwrap,
 )
 from rankzero.grading.intake.untrusted_files import RefusedError
 
-_TEAM = re.compile(r"(?<![^\W_])(team|group|gruppe)(?![^\W_])", re.IGNORECASE)
-_GARBLED = "The names in {} are not marked as UTF-8 and may be misspelled: the tool that packed it did not say how."
 CLASS = 1000  # times the limits of one student's archive: the limits of an archive of a class
 
 
@@ -81,15 +79,15 @@ def collect(
         for handin in sorted(handins, key=lambda handin: handin.name):
             for student in handin.students:
                 by_student.setdefault(student.student_id, (student, []))[1].append(handin)
-        if handins and all(handin.anonymous for handin in handins):  # then nothing is known of the roster's students
+        if any(handin.anonymous for handin in handins):  # then nothing is known of the roster's students
             by_student = {student_id: own for student_id, own in by_student.items() if own[1]}
-        similar_ids, unclear = _similar_id_notes(by_student), _unclear_notes(handins, by_student, roster)
+        similar_ids, unclear = similar_id_notes(by_student), unclear_notes(handins, by_student, roster)
         submissions = []
         for student_id, (student, own_handins) in by_student.items():
             notes = [*unclear.get(student_id, []), *similar_ids.get(student_id, [])]
             if not unclear.get(student_id):
-                notes += [_stranger_note(handin, student_id, roster) for handin in own_handins]
-            notes += [_GARBLED.format(printable(handin.name)) for handin in own_handins if handin.garbled]
+                notes += [stranger_note(handin, student_id, roster) for handin in own_handins]
+            notes += [GARBLED.format(printable(handin.name)) for handin in own_handins if handin.garbled]
             group = sorted({member.student_id for handin in own_handins for member in handin.students} - {student_id})
             notes += [f"Handed in together with {', '.join(map(printable, group))}."] if group else []
             for lab in labs:
@@ -98,18 +96,6 @@ def collect(
                 doubtful = found.file is None and (found.doubtful or student_id in unclear)
                 submissions.append(replace(found, doubtful=doubtful))
         return submissions
-
-
-def _stranger_note(handin: Handin, student_id: str, roster: Roster | None) -> str:
-    """Returns a note on a hand-in of somebody who is not in the roster, or is unknown by intent; '' otherwise."""
-    name = printable(handin.name)
-    if handin.anonymous:
-        return f"{name} is anonymous: it is graded as {printable(student_id)}."
-    if roster is None or student_id in roster.by_id:
-        return ""
-    if _is_unknown_team(handin, roster):
-        return f"{name} is not in the roster: if it is a team, give the roster a column group with the teams' names."
-    return f"{name} is not in the roster."
 
 
 def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None, stack: ExitStack) -> list[Handin]:
@@ -129,6 +115,9 @@ def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | Non
         raise UserError(f"{source} {error}: name the folder or the archive that holds the submissions.") from None
     has_code = any(is_code(entry.path) for handin in handins for entry in handin.entries)
     student_ids = {student.student_id for handin in handins for student in handin.students}
+    sections = [handin.name for handin in handins if handin.entries and handin.entries[0].why == OF_STUDENTS]
+    if not has_code and sections:
+        raise UserError(f"{source}/{printable(sections[0])} {OF_STUDENTS}.")
     if not has_code and not (roster and student_ids & roster.by_id.keys()):
         raise UserError(
             f"{source} holds nothing that looks like a submission: there must be a folder or an archive for each "
@@ -149,8 +138,9 @@ def _lab_sources(
     else:
         raise RefusedError("is neither a folder nor a .zip or .tar.gz")
     source = unwrap(source, roster)
-    if is_single_submission(source):
-        raise RefusedError("is one student's own folder, not one of many students'")
+    if own := own_work(source):
+        reason = f"is one student's own folder, not one of many students', because of {printable(own)}"
+        raise RefusedError(f"{reason} (move it away if it is not)")
     numbers = lab_sources(source, {lab.slug: lab.number for lab in labs})
     if not numbers:
         yield source, ""
@@ -163,49 +153,6 @@ def _lab_sources(
 
 def _archive_source(archive: Archive, name: str, stack: ExitStack) -> ArchiveSource:
     return ArchiveSource(archive_stem(name), stack.enter_context(closing(archive)).entries(max_bytes))
-
-
-def _is_unknown_team(handin: Handin, roster: Roster) -> bool:
-    """Returns whether the name may be a team's, of which a roster without groups says nothing."""
-    known = any(student.student_id in roster.by_id for student in handin.students)
-    return not (known or roster.groups) and bool(_TEAM.search(handin.name))
-
-
-def _similar_id_notes(student_ids: Collection[str]) -> Mapping[str, list[str]]:
-    """Returns a note for ids that differ in case or spelling only. UserError for two ids with the same file name."""
-    groups: dict[str, list[str]] = {}
-    files: dict[str, str] = {}
-    for student_id in student_ids:
-        groups.setdefault(fold_case(student_id), []).append(student_id)
-        if (other := files.setdefault(safe_name(student_id).lower(), student_id)) != student_id:
-            names = f"{printable(other)!r} and {printable(student_id)!r}"
-            raise UserError(f"The students {names} would share files: rename one of them.")
-    note = "There is another student whose id differs only in case or in how its letters are written."
-    return {student_id: [note] for group in groups.values() if len(group) > 1 for student_id in group}
-
-
-def _unclear_notes(
-    handins: Sequence[Handin], by_student: Mapping[str, tuple[Student, list[Handin]]], roster: Roster | None
-) -> Mapping[str, list[str]]:
-    """Returns notes on names of several students, or of unknown teams: for the hand-in, and for each student without
-    a hand-in to whom it may belong.
-    """
-    notes: dict[str, list[str]] = {}
-    teams = [handin.name for handin in handins if roster and _is_unknown_team(handin, roster)]
-    if roster and teams:
-        note = f"Handed in nothing, unless this student is in a team: {printable(', '.join(teams))}."
-        notes = {student.student_id: [note] for student in roster.students if not by_student[student.student_id][1]}
-    for handin in handins:
-        ids = [student.student_id for student in handin.candidates if not by_student[student.student_id][1]]
-        if ids:
-            owners, target = " or ".join(map(printable, ids)), "this id" if len(ids) == 1 else "one of these ids"
-            note = (
-                f"{printable(handin.name)} may be the work of {owners}: rename it to {target} and run the same command "
-                "with --resume."
-            )
-            for student_id in [*ids, *(student.student_id for student in handin.students)]:
-                notes.setdefault(student_id, []).append(note)
-    return notes
 
 
 def _submission(

@@ -24,8 +24,12 @@ NAMED_LIKE_A_LAB = (
     "is named like a lab and lies beside students' folders, so nothing in it is graded: move the students' folders out "
     "of it, or grade it by a run of its own"
 )
+OF_STUDENTS = "holds folders of your students, so nothing in it is graded: move these folders out of it"
 DOWNLOAD_S = 60.0  # between the first and the last time of files that one download or one copy wrote
 _TEAM = re.compile(r"\w+[ _-]\d+")  # the name of a team's folder in ILIAS, in its language
+_EXERCISES = re.compile(
+    r"(?:[-_ ]+|^)exercises?(?:[-_ ]*\(?\d+\)?)*$|^exercises?[-_ ]+", re.IGNORECASE
+)  # in alice_exercises
 _WITHOUT_ENDING = re.compile(r"(?<=\.py)\.\w+$", re.IGNORECASE)  # exercises.py.txt, as some browsers save a file
 
 
@@ -47,6 +51,7 @@ class Handin:
     is_file: bool = False  # a single file: its name is the hand-in's
     candidates: tuple[Student, ...] = ()  # students of the roster to whom the name may belong, if it identifies none
     anonymous: bool = False  # in blind marking
+    packed: bool = False  # in an archive of the class
 
     @property
     def garbled(self) -> bool:
@@ -65,7 +70,8 @@ def read_handins(
 
     `max_bytes` returns the most bytes that are read of a path. UserError where Gradescope's metadata cannot be read.
     """
-    return _with_one_time(list(_handins(source, labs, roster, max_bytes, lab)), source)
+    handins = [replace(handin, packed=source.is_archive) for handin in _handins(source, labs, roster, max_bytes, lab)]
+    return _with_one_time(handins, source)
 
 
 def _handins(
@@ -88,6 +94,11 @@ def _handins(
             entries = expand_archives(source, name, source.folder(name), max_bytes)
         except RefusedError as error:
             entries = [refused((), str(error))]
+        if inside := _students_inside(handin, entries, matcher):
+            yield Handin(
+                name, (Student(matcher.unknown_id(name, name)),), [refused((), OF_STUDENTS)], candidates=inside
+            )
+            continue
         handin = _with_team(handin, entries, matcher)
         submitted_at = handin.submitted_at or _sakai_time(name, entries, matcher)
         yield replace(
@@ -116,14 +127,33 @@ def _with_one_time(handins: list[Handin], source: SubmissionSource) -> list[Hand
 
     Nobody's time of hand-in is known then, except perhaps in a plain folder, where it may be the right one.
     """
+    systems = system_names(source.folders, source.files)
+    if any(system.submitted_at or not system.has_time for system in systems.values()):
+        # A file that a person has renamed has lost the time in its name.
+        reason = f"the name of {{}} has none, and times of files in {printable(source.name)} are those of the download"
+        handins = [
+            handin
+            if handin.submitted_at or handin.name in systems
+            else replace(handin, has_time=False, one_time=reason.format(printable(handin.name)))
+            for handin in handins
+        ]
     untimed = [handin for handin in handins if handin.has_time and not handin.submitted_at and not handin.timestamps]
     times = [entry.modified for handin in untimed for entry in handin.entries if entry.modified > 0]
     if len(untimed) < 2 or not times or max(times) - min(times) > DOWNLOAD_S:
         return handins
     moment = f"{datetime.fromtimestamp(min(times)):%Y-%m-%d %H:%M}"
     reason = f"all files of {printable(source.name)} have one time, {moment}"
-    plain = not source.is_archive and not system_names(source.folders, source.files)
+    plain = not (source.is_archive or systems)
     return [replace(handin, one_time=reason, has_time=plain) if handin in untimed else handin for handin in handins]
+
+
+def _students_inside(handin: Handin, entries: Sequence[Entry], matcher: StudentMatcher) -> tuple[Student, ...]:
+    """Returns the students whose folders lie in a folder that is no student's, as that of a section."""
+    roster = matcher.roster
+    if not roster or handin.name in matcher.systems or roster.find(handin.name) or _TEAM.fullmatch(handin.name):
+        return ()
+    names = dict.fromkeys(entry.path[0] for entry in entries if len(entry.path) > 1)
+    return tuple(dict.fromkeys(student for name in names if (student := roster.find(name))))
 
 
 def _with_team(handin: Handin, entries: Sequence[Entry], matcher: StudentMatcher) -> Handin:
@@ -183,7 +213,7 @@ def _student_part(name: str, systems: Mapping[str, SystemName]) -> str:
     if name in systems:
         return name
     stem = archive_stem(name) or os.path.splitext(_WITHOUT_ENDING.sub("", name))[0]
-    return re.sub(r"[-_ ]exercises?$", "", stem, flags=re.IGNORECASE)
+    return _EXERCISES.sub("", stem).strip(" -_") or stem
 
 
 def _original_file_name(name: str, entry: Entry, matcher: StudentMatcher) -> str:

@@ -59,7 +59,7 @@ class StudentMatcher:
     def match(self, name: str) -> StudentMatch:
         """Returns the students of the roster whom `name` identifies, or a student whose id is made of the name."""
         if system := self.systems.get(name):
-            return StudentMatch(self._of_system(name, system), system=system)
+            return StudentMatch(self._of_system(name, system), exact=False, system=system)
         if student := self.find([name]):
             return StudentMatch((student,), exact=student.student_id == name)
         lab, user = self.users.get(name, ("", name))
@@ -75,13 +75,14 @@ class StudentMatcher:
 
     def candidates(self, name: str) -> tuple[Student, ...]:
         """Returns the students of the roster to whom a name may belong that identifies none of them."""
-        system = self.systems.get(name)
-        names = {system.full_name, system.full_name.partition("-")[2], *system.users} if system else {name}
         if not self.roster:
             return ()
-        find = (self.roster.all_named, self.roster.with_other_zeros)
-        students = [student for name in sorted(names - {""}) for by in find for student in by(name)]
-        return tuple(dict.fromkeys(students))
+        system = self.systems.get(name)
+        names = [system.full_name, *_after_hyphens(system.full_name), *system.users] if system else [name]
+        for find in (self.roster.all_named, self.roster.with_other_zeros, self.roster.alike):
+            if students := [student for name in names if name for student in find(name)]:
+                return tuple(dict.fromkeys(students))
+        return ()
 
     def unknown_id(self, name: str, whole_name: str) -> str:
         """Returns an id for a person outside the roster, made of one of the names; never an id of the roster."""
@@ -93,35 +94,31 @@ class StudentMatcher:
         return f"{printable(student_id, 40)}-{short_hash(student_id)}"
 
     def _of_system(self, name: str, system: SystemName) -> tuple[Student, ...]:
-        full_name, shared = system.full_name, system.full_name in self.shared_names
-        if student := self._by_number(system):
+        full_name, roster = system.full_name, self.roster
+        if roster and (student := roster.numbers.get((system.system, system.number))):
             return (student,)
         if system.anonymous:
             return (Student(self.unknown_id(system.anonymous, name)),)
-        if student := next(filter(None, (self.find([user]) for user in system.users)), None):
+        if system.system != "Canvas" and (student := self._first(system.users)):
             return (student,)
-        if shared:
-            return (Student(self.unknown_id(f"{full_name}_{system.number}", name)),)
-        # Canvas's number may be the roster's id, and then it must be that of the same student.
-        if student := self.find([full_name, system.number] if system.system == "Canvas" else [full_name]):
+        if full_name in self.shared_names:  # the number may tell who it is, but of these people only
+            namesakes = roster.all_named(full_name) if roster else ()
+            meant = tuple(student for student in namesakes if system.number and student.student_id == system.number)
+            return meant or (Student(self.unknown_id(f"{full_name}_{system.number}", name)),)
+        names = [full_name, *(system.users if system.system == "Canvas" else ())]
+        names += _after_hyphens(full_name) if system.system == "Moodle" else []  # where groups come before the name
+        if student := self._first(names):
             return (student,)
-        without_group = full_name.partition("-")[2]  # Moodle puts a group's name before the student's
-        if system.system == "Moodle" and (student := self.find([without_group])):
-            return (student,)
-        if students := self._group([full_name]):
+        if roster and (student := roster.by_id.get(system.number)) and not student.full_name:
+            return (student,)  # of whom nothing is known but the number
+        if students := self._group([*names, *system.users]):
             return students
-        user = system.users[-1] if system.users else full_name
+        user = system.users[-1] if system.users and system.system != "Canvas" else full_name
         first, last = ("", "") if system.system == "Canvas" else split_name(full_name)
         return (Student(self.unknown_id(user, name), last, first),)
 
-    def _by_number(self, system: SystemName) -> Student | None:
-        """Returns the student who has the course system's number in a roster of that system."""
-        if not (self.roster and system.number):
-            return None
-        if student := self.roster.numbers.get((system.system, system.number)):
-            return student
-        only_number = system.full_name in self.shared_names and system.system == "Canvas"
-        return self.find([system.number]) if only_number else None
+    def _first(self, names: Iterable[str]) -> Student | None:
+        return next(filter(None, (self.find([name]) for name in names)), None)
 
     def _group(self, names: Iterable[str]) -> tuple[Student, ...]:
         return next(filter(None, (self.roster.group(name) for name in names)), ()) if self.roster else ()
@@ -137,6 +134,11 @@ class StudentMatcher:
                 return lab.number, name[len(lab.slug) + 1 :]
         match = _CLASSROOM.fullmatch(name)
         return (match["number"].zfill(2), match["user"]) if match else ("", name)
+
+
+def _after_hyphens(name: str) -> list[str]:
+    """Returns what follows each hyphen of a name."""
+    return [name[place + 1 :] for place, letter in enumerate(name) if letter == "-"]
 
 
 def _common_beginning(names: Sequence[str]) -> str:

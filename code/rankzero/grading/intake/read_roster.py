@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student
-from rankzero.grading.intake.roster import Roster, split_name
+from rankzero.grading.intake.roster import Roster, letters, split_name
 from rankzero.grading.intake.safe_names import fold_case, printable
 from rankzero.grading.intake.system_names import PARTICIPANT
 
@@ -25,18 +25,20 @@ _COLUMNS = {
         *("studentid", "sid", "idnumber", "idnummer", "matrikelnummer", "orgdefinedid", "identifier", "displayid"),
         *("id", "username", "login", "benutzername"),
     ),
-    "last_name": ("lastname", "surname", "nachname"),
-    "first_name": ("firstname", "vorname"),
-    "name": ("name", "fullname"),
+    "last_name": ("lastname", "surname", "familyname", "nachname"),
+    "first_name": ("firstname", "givenname", "preferredname", "vorname"),
+    "name": ("name", "fullname", "studentname", "student", "vollständigername"),
     "email": ("email", "emailaddress", "emailadresse"),
     "github": ("githubusername",),
     "login": ("username", "login", "benutzername"),
     "group": ("group", "groups", "groupname", "team", "gruppe", "gruppen"),
 }
-_CANVAS_ROWS = {"", "points possible"}  # first cells of Canvas's rows on assignments
+_NO_STUDENTS = {"", "points possible", "points", "total", "totals", "average"}  # first cells of rows on assignments
 _CANVAS_TEST = ("Test", "Student")  # first and last name of the student that Canvas makes for tests
-_SHORTENED = re.compile(r"\d+(?:[.,]\d+)?e\+\d+|\d{5,}[.,]0+", re.IGNORECASE)
-_FORMULA = re.compile(r"'(?=[=+\-@\u2212|%])")  # how our own gradebooks write a cell that is no formula
+_STAFF = {"instructor", "ta", "teacher", "reader", "teachingassistant"}  # in a column `role`
+_SHORTENED = re.compile(r"\d+(?:[.,]\d+)?e\+\d+|\d+[.,]0+", re.IGNORECASE)
+_TEXT = re.compile(r'="(.*)"|\'(?=[=+\-@\u2212|%\d])(.*)')  # a cell that shall stay a text, in a spreadsheet
+TITLE_LINES = 5  # at most so many lines before the header
 
 
 def read_roster(path: Path) -> Roster:
@@ -46,22 +48,23 @@ def read_roster(path: Path) -> Roster:
     github_username, username and group. The headers of nbgrader, Gradescope, GitHub Classroom, Moodle, Canvas,
     Blackboard, Brightspace, ILIAS and Sakai are understood. UserError names file, line and value.
     """
-    rows = _rows(path, _text(path))
+    rows = _without_title(_rows(path, _text(path)))
     if not rows:
         raise UserError(f"The roster {path} is empty: its first line must name its columns, such as student_id,email.")
     header = rows[0][1]
     lines = [(line, _cells(path, line, row, header)) for line, row in rows[1:]]
     columns = {_key(column) for column in header}
-    is_canvas = "student" in columns and columns & {"sisuserid", "sisloginid", "id"}
+    is_canvas = columns & {"sisuserid", "sisloginid"} or {"student", "id"} <= columns
+    lines = [(line, cells) for line, cells in lines if _is_student(cells, header)]
     read = _canvas_student if is_canvas else _reader(path, header, [cells for _, cells in lines])
     students: dict[str, Student] = {}
     names: dict[tuple[str, str], int] = {}  # lines of each id and GitHub user name
     usernames, numbers = dict[str, Student](), dict[tuple[str, str], Student]()
     groups: dict[str, list[Student]] = {}
     for line, cells in lines:
-        if is_canvas and _is_canvas_row(cells):
-            continue
         student = read(cells)
+        if students.get(student.student_id) == student and (student.last_name or student.email):
+            continue  # a student of two sections has two equal lines
         _require_id(path, line, student.student_id)
         github = fold_case(cells.get("githubusername", ""))
         for column, value in (("student_id", student.student_id), ("github_username", github)):
@@ -71,13 +74,12 @@ def read_roster(path: Path) -> Roster:
                 )
         students[student.student_id] = student
         usernames |= {github: student} if github else {}
-        number = cells.get("identifier", "")
-        if number.startswith(PARTICIPANT):
-            numbers["Moodle", number.removeprefix(PARTICIPANT).strip()] = student
+        if participant := PARTICIPANT.fullmatch(cells.get("identifier") or cells.get("id", "")):
+            numbers["Moodle", participant["number"]] = student
         elif student.lms_id:
             numbers["Canvas", student.lms_id] = student
         for group in re.split("[,;]", _first(cells, _COLUMNS["group"])):
-            groups.setdefault(fold_case(group), []).append(student)
+            groups.setdefault(letters(group), []).append(student)
     if not students:
         raise UserError(f"The roster {path} has a header but no students: add a line for each.")
     has_groups = any(groups.keys() - {""})
@@ -87,13 +89,38 @@ def read_roster(path: Path) -> Roster:
 
 def _cells(path: Path, line: int, row: Sequence[str], header: Sequence[str]) -> Cells:
     """Returns the cells of a line by the keys of their columns."""
-    if len(row) > len(header):
-        extra = printable(row[len(header)])
-        raise UserError(f"{path}, line {line}: more values than columns, from {extra!r} on: quote such a value.")
-    return {
-        _key(column): _FORMULA.sub("", unicodedata.normalize("NFC", " ".join(value.split())), count=1)
-        for column, value in zip(header, row, strict=False)
-    }
+    if extra := [value for value in row[len(header) :] if value.strip()]:
+        value = printable(extra[0])
+        raise UserError(f"{path}, line {line}: more values than columns, from {value!r} on: quote such a value.")
+    return {_key(column): _clean(value) for column, value in zip(header, row, strict=False)}
+
+
+def _clean(value: str) -> str:
+    """Returns the value without repeated spaces, invisible letters, and what keeps it a text in a spreadsheet."""
+    visible = "".join(letter for letter in value if unicodedata.category(letter) != "Cf")
+    text = unicodedata.normalize("NFC", " ".join(visible.split()))
+    return next((part for part in match.groups() if part is not None), "") if (match := _TEXT.fullmatch(text)) else text
+
+
+def _without_title(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Returns the rows from the header on, where a title stands above it."""
+    known = {*_COLUMNS["student_id"], *_COLUMNS["email"], "sisuserid", "sisloginid"}
+    for place, (_, row) in enumerate(rows[:TITLE_LINES]):
+        if len(row) > 1 and known & {_key(column) for column in row}:
+            return rows[place:]
+    return rows
+
+
+def _is_student(cells: Cells, header: Sequence[str]) -> bool:
+    """Returns whether a line is a student's: not one on assignments, of a teacher, or of a course system's test."""
+    first = cells.get(_key(header[0]), "").lower()
+    ids = _first(cells, ("id", "sisuserid", "sisloginid", "email", "emailaddress"))
+    if len(header) > 1 and first in _NO_STUDENTS and not ids and len(cells) > 1:
+        return not {_key(column) for column in header} & {"student", "lastname", "sisuserid"}
+    if cells.get("role", "").lower().replace(" ", "") in _STAFF or cells.get("username", "").endswith("_previewuser"):
+        return False
+    is_test = split_name(cells.get("student", "")) == _CANVAS_TEST
+    return not is_test or bool(cells.get("sisuserid"))
 
 
 def _key(column: str) -> str:
@@ -137,9 +164,9 @@ def _reader(path: Path, header: Sequence[str], lines: Sequence[Cells]) -> Callab
         first, last = _first(cells, columns["first_name"]), _first(cells, columns["last_name"])
         if not (first or last):
             first, last = split_name(_first(cells, columns["name"]))
-        student_id = cells.get(ids, "").removeprefix("#")  # Brightspace writes #123, so that it stays a text
-        login = _first(cells, columns["login"]).removeprefix("#")
+        login = _first(cells, columns["login"]).removeprefix("#")  # Brightspace writes #123, so that it stays a text
         email = _first(cells, columns["email"])
+        student_id = cells.get(ids, "").removeprefix("#") or ("" if "studentid" in keys else login or email)
         return Student(student_id, last, first, email, "" if login == student_id else login)
 
     return student
@@ -149,16 +176,10 @@ def _canvas_student(cells: Cells) -> Student:
     """Returns the student of a line of Canvas's gradebook: the id is the SIS user id, or the login, or Canvas's own."""
     login, number = cells.get("sisloginid", ""), cells.get("id", "")
     student_id = _first(cells, ("sisuserid", "sisloginid", "id"))
-    first, last = split_name("" if cells["student"] == student_id else cells["student"])
+    name = cells.get("student") or f"{cells.get('lastname', '')}, {cells.get('firstname', '')}"
+    first, last = split_name("" if name == student_id else name)
     email = cells.get("email") or (login if "@" in login else "")
     return Student(student_id, last, first, email, login, number)
-
-
-def _is_canvas_row(cells: Cells) -> bool:
-    """Returns whether a line of Canvas's gradebook is about assignments, or about its test student."""
-    if cells["student"].lower() in _CANVAS_ROWS:
-        return not _first(cells, ("id", "sisuserid", "sisloginid"))
-    return split_name(cells["student"]) == _CANVAS_TEST and not cells.get("sisuserid")
 
 
 # ----------------------------------------------------------------------------------------------------- text of the file

@@ -18,25 +18,35 @@ class Roster:
 
     students: tuple[Student, ...]
     usernames: Mapping[str, Student] = field(default_factory=dict)  # by GitHub user name, in lower case
-    groups: Mapping[str, tuple[Student, ...]] = field(default_factory=dict)  # by name in lower case; "" for no group
+    groups: Mapping[str, tuple[Student, ...]] = field(default_factory=dict)  # by `letters` of the name; "" for no group
     numbers: Mapping[tuple[str, str], Student] = field(default_factory=dict)  # by system and its own number of a person
 
     def find(self, name: str) -> Student | None:
-        """Returns the student with this id, GitHub user name, login, email, full name, or email up to the @, in this
-        order.
+        """Returns the student with this id, GitHub user name, login, email, full name, email up to the @, or full name
+        without spaces, accents and punctuation, in this order.
 
         Case matters only if two ids differ in nothing else. None for an unknown or an ambiguous name.
         """
         if student := self.by_id.get(unicodedata.normalize("NFC", name)):
             return student
         key = fold_case(name)
-        return next((table[key] for table in self._tables if key in table), None)
+        return next((table[key] for table in self._tables if key in table), None) or self._letters.get(letters(name))
 
     def group(self, name: str) -> tuple[Student, ...]:
         """Returns the students of a group, or of the others for Moodle's `Default group`; () for an unknown group."""
-        key = fold_case(name)
-        members = self.groups.get(key) or (self.groups.get("") if key == fold_case(WITHOUT_GROUP) else None)
+        key = letters(name)
+        members = self.groups.get(key) or (self.groups.get("") if key == letters(WITHOUT_GROUP) else None)
         return members or ()
+
+    def alike(self, name: str) -> tuple[Student, ...]:
+        """Returns the students whose id or login is part of a name, or who have a word of their names in common."""
+        words = {letters(word) for word in re.split(r"[\W_]+", name)}
+        return tuple(
+            student
+            for student in self.students
+            if words & {letters(student.student_id), letters(student.login)} - {""}
+            or any(len(word) > 2 and (word in words or word in letters(name)) for word in _words(student))
+        )
 
     def with_other_zeros(self, name: str) -> tuple[Student, ...]:
         """Returns the students whose id is this number with more or fewer zeros before it: spreadsheets drop zeros."""
@@ -60,6 +70,10 @@ class Roster:
         return {student.student_id: student for student in self.students}
 
     @cached_property
+    def _letters(self) -> Mapping[str, Student]:
+        return _unique((letters(name), student) for student in self.students for name in full_names(student))
+
+    @cached_property
     def _tables(self) -> Sequence[Mapping[str, Student]]:
         """Students by their names, in the order of `find`."""
         return (
@@ -79,6 +93,17 @@ def full_names(student: Student) -> set[str]:
         return {first or last} - {""}
     joined = re.sub(r"[\W_]", "", last + first)
     return {f"{first} {last}", f"{last} {first}", f"{last}, {first}", joined}
+
+
+def letters(name: str) -> str:
+    """Returns only the letters and digits of a name, in lower case and without accents, as systems shorten names."""
+    text = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in text if unicodedata.category(letter)[0] in "LN")
+
+
+def _words(student: Student) -> set[str]:
+    """Returns the words of a student's names."""
+    return {letters(word) for name in (student.first_name, student.last_name) for word in re.split(r"[\W_]+", name)}
 
 
 def _unique(pairs: Iterable[tuple[str, Student]]) -> dict[str, Student]:

@@ -31,7 +31,7 @@ _LAB = re.compile(r"(?<![A-Za-z])lab[-_ ]?0*(?P<number>\d{1,2})(?!\d)", re.IGNOR
 _NO_CODE = re.compile(r"\.(pyc|docx?|odt|rtf|pdf|html?|7z|rar|zip|tar|gz|xz|bz2|png|jpe?g)$", re.IGNORECASE)
 _PACKED = re.compile(r"\.(7z|rar|zip|tar|gz|xz|bz2)$", re.IGNORECASE)
 _DEFINITION = re.compile(rb"^def (\w+)", re.MULTILINE)
-_RESUME = "run the same command with --resume"
+RESUME = "run the same command with --resume"
 _DECIDE_LATE = "No points are taken: to take some, write a change into adjustments.csv."
 # Of a clone and of Sakai, without files by the student.
 _OTHERS_FOLDERS = {"solutions", "solution", "tests", "feedback attachment(s)"}
@@ -111,7 +111,7 @@ def select_file(
     if len(unclear) > 1 and len(unclear) == len({candidate.place for candidate in candidates}):
         names = ", ".join(candidate.label for candidate in candidates[:3])
         notes.append(
-            f"Several files could be the submission for lab {lab.number}: {names}. Leave only one and {_RESUME}."
+            f"Several files could be the submission for lab {lab.number}: {names}. Leave only one and {RESUME}."
         )
         return SelectedFile(None, notes=_few(notes))
     readable: list[tuple[_Candidate, bytes]] = []
@@ -123,7 +123,7 @@ def select_file(
     if len(candidates) > MAX_CANDIDATES:
         notes.append(f"{len(candidates) - MAX_CANDIDATES} more files with such names were not read.")
     if not readable:
-        unreadable = f"No exercises.py for lab {lab.number} can be read: ask the student for it and {_RESUME}."
+        unreadable = f"No exercises.py for lab {lab.number} can be read: ask the student for it and {RESUME}."
         notes += [unreadable] if candidates else _missing_notes(handins, lab, only_lab)
         return SelectedFile(None, notes=_few(notes))
     selected, data = min(readable, key=lambda pair: _is_stub(pair[1], lab))
@@ -223,7 +223,7 @@ def _ranked(candidates: Sequence[_Candidate], lab: Lab) -> list[_Candidate]:
         handin, entry = candidate.handin, candidate.entry
         match = CODE.fullmatch(entry.path[-1])
         return (
-            handin.lab not in ("", lab.number), -handin.serial, not handin.exact, -moments[newest[candidate.label]],
+            handin.lab not in ("", lab.number), not handin.exact, -handin.serial, -moments[newest[candidate.label]],
             -candidate.version,
             candidate.location, len(entry.path), -moments[entry.modified], -claims[entry.claimed],
             entry.path[-1].lower() != "exercises.py", -int((match and match["number"]) or 0),
@@ -278,13 +278,17 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
     elif misnamed := _misnamed(files, lab):
         handin, path = misnamed
         name = f"{handin.students[0].student_id}.py" if handin.is_file else "exercises.py"
-        sentence += f" If {label(handin, path)} is the submission, rename it to {printable(name)} and {_RESUME}."
+        if handin.is_file and path[-1] != handin.name:  # the course system's beginning of the name has facts in it
+            name = f"{handin.name.removesuffix(path[-1])}exercises.py"
+        sentence += f" If {label(handin, path)} is the submission, rename it to {printable(name)} and {RESUME}."
     elif packed := [label(*file) for file in files if _PACKED.search(file[1][-1])]:
-        sentence += f" Unpack {packed[0]} in its folder and {_RESUME}."
+        sentence += f" Unpack {packed[0]} in its folder and {RESUME}."
     elif elsewhere := [
         (label(*file), number) for file in files if (number := _lab_number(*file)) not in ("", lab.number)
     ]:
-        sentence += f" The place of {elsewhere[0][0]} names lab {elsewhere[0][1]}: grade that lab, or ask the student."
+        sentence += (
+            f" The place of {elsewhere[0][0]} names lab {elsewhere[0][1]}: grade that lab, or rename the folder."
+        )
     else:
         sentence += " Ask the student for exercises.py."
     return [*notes[:3], sentence]

@@ -27,7 +27,8 @@ from rankzero.grading.intake.untrusted_files import (
 # files, in its language.
 CODE = re.compile(
     r"(?P<late>(?:late submission|versp(?:ä|ae)tete abgabe) - )?"
-    r"(?:copy of )?exercises(?:[ _-]*\(?(?:another )?copy\)?)?(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py",
+    r"(?:copy of )?exercises(?:[ _-]*\(?(?:another )?(?:copy|kopie|copie|copia)\)?)?"
+    r"(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?(?:\(\d\))*\.py",
     re.IGNORECASE,
 )
 LAB = re.compile(r"lab[-_ ]?0*(?P<number>\d{1,2})", re.IGNORECASE)
@@ -159,12 +160,16 @@ def read_archive(
 
 def is_single_submission(source: SubmissionSource) -> bool:
     """Returns whether the source is one student's folder, not a folder of many students."""
-    labs = (source.below(name) for name in source.folders if LAB.fullmatch(name))
-    return (
-        any(map(CODE.fullmatch, source.files))
-        or any(name.lower() in ("work", "code") for name in source.folders)
-        or any(CODE.fullmatch(name) for lab in labs for name in lab.files)
-    )
+    return bool(own_work(source))
+
+
+def own_work(source: SubmissionSource) -> str:
+    """Returns the file or folder that makes the source one student's folder, or ''."""
+    inside = [name for name in source.files if CODE.fullmatch(name)]
+    inside += [name for name in source.folders if name.lower() in ("work", "code")]
+    labs = (name for name in source.folders if LAB.fullmatch(name))
+    inside += [f"{lab}/{name}" for lab in labs for name in source.below(lab).files if CODE.fullmatch(name)]
+    return next(iter(inside), "")
 
 
 def unwrap(source: SubmissionSource, roster: Roster | None) -> SubmissionSource:

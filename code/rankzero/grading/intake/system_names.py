@@ -12,26 +12,27 @@ from rankzero.errors import UserError
 from rankzero.grading.intake.timestamps import parse_time
 
 _CANVAS = re.compile(
-    r"(?:(?P<name>[^_]+)_(?:(?P<late>LATE)_)?(?P<number>\d+)|anon(?:_(?P<anonymous_late>LATE))?_(?P<anonymous>[^\W_]{5}))"
-    r"_(?P<attachment>\d+)_(?P<rest>.+)",
+    r"(?:(?P<late_1>LATE_)?anon_(?P<late_2>LATE_)?(?P<anonymous>[^\W_]{5})"
+    r"|(?P<name>[^_]+(?:_(?!LATE_)[^_\d][^_]*)*)_(?P<late>LATE_)?(?P<number>\d+))"
+    r"_(?:(?P<attachment>\d+)_(?P<rest>.+)|(?:text|link)\.html)",
     re.DOTALL | re.IGNORECASE,
 )
+_CANVAS_NAME = re.compile(r"(.+?_.+?)_(?:LATE_)?\d+_\d+_", re.DOTALL | re.IGNORECASE)  # with an underscore in it
 _MOODLE = re.compile(r"(?P<name>.+?)(?:_(?P<number>\d+))?_assignsubmission_[a-z]+_?(?P<rest>.*)", re.DOTALL)
 _BLACKBOARD = re.compile(
     r"(?P<title>.+?)_attempt_(?P<day>\d{4}-\d\d-\d\d)-(?P<time>\d\d-\d\d-\d\d)(?:_(?P<rest>.+)|\.txt)?", re.DOTALL
 )
 _BRIGHTSPACE = re.compile(
-    r"\d+-\d+ - (?P<name>.+?) - (?P<date>[^-]*\d{4},? \d{3,4}(?: ?[AP]M)?)(?: - (?P<rest>.+))?",
-    re.DOTALL | re.IGNORECASE,
+    r"\d+-\d+ - (?P<name>.+?) - (?P<date>(?:(?! - ).)*\b20\d\d\b(?:(?! - ).)*)(?: - (?P<rest>.+))?", re.DOTALL
 )
 _BRIGHTSPACE_DATE = re.compile(
     r"(?:(?P<month>[A-Za-z]{3})[a-z]*\.? (?P<day>\d\d?)|(?P<day_first>\d\d?) (?P<month_last>[A-Za-z]{3})[a-z]*\.?),? "
     r"(?P<year>\d{4}),? (?P<hour>\d\d?)(?P<minute>\d\d)(?: ?(?P<half>[AP])M)?",
     re.IGNORECASE,
 )
-_ILIAS = re.compile(r"(?P<last>[^_]+)_(?P<first>[^_]+)_(?P<user>[^_]+)_(?P<number>\d+)")
-_SAKAI = re.compile(r"(?P<last>[^,()]*), ?(?P<first>[^()]*)\((?P<user>[^()]+)\)")
-PARTICIPANT = "Participant"  # instead of a name, in Moodle's blind marking
+_ILIAS = re.compile(r"(?P<last>[^_]+)_(?P<first>[^_]+)_(?P<user>.+)_(?P<number>\d+)")
+_SAKAI = re.compile(r"(?P<last>[^,]*), ?(?P<first>.*)\((?P<user>[^()]+)\)")
+PARTICIPANT = re.compile(r"(?:participant|teilnehmer(?:/?-?in)?)\s?(?P<number>\d+)", re.IGNORECASE)
 WITHOUT_GROUP = "Default group"  # Moodle's team of all who are in no group
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
@@ -65,9 +66,10 @@ def system_names(folders: Collection[str], files: Collection[str] = ()) -> dict[
     """
     readings = [{name: facts for name in (*folders, *files) if (facts := read(name))} for read in _READERS]
     ilias = {name: facts for name in folders if (facts := _ilias(name))}
-    if len(ilias) == len(folders):  # one name of this form among others may be an id
+    if 2 * len(ilias) > len(folders):  # one name of this form among others may be an id
         readings.append(ilias)
-    return max(readings, key=len)
+    # Of two forms that equally many names have, that in which students choose more of the names has made them.
+    return max(readings, key=lambda facts: (len(facts), sum(len(name.rest) for name in facts.values())))
 
 
 def _blackboard(name: str) -> SystemName | None:
@@ -86,7 +88,8 @@ def _moodle(name: str) -> SystemName | None:
     if not match:
         return None
     number, full_name = match["number"] or "", match["name"]
-    blind = f"{PARTICIPANT} {number}" if full_name == PARTICIPANT and number else ""
+    own_name = full_name.rpartition("-")[2]  # Moodle puts a group's name before it
+    blind = f"{own_name} {number}" if PARTICIPANT.fullmatch(f"{own_name} {number}") else ""
     return SystemName("Moodle", full_name, number=number, anonymous=blind, rest=match["rest"])
 
 
@@ -96,7 +99,10 @@ def _brightspace(name: str) -> SystemName | None:
         return None
     moment = _brightspace_date(match["date"])
     serial = int(re.sub(r"\D", "", moment)[:12] or 0)
-    return SystemName("Brightspace", match["name"], serial=serial, submitted_at=moment, rest=match["rest"] or "")
+    rest = match["rest"] or ""
+    return SystemName(
+        "Brightspace", match["name"], serial=serial, submitted_at=moment, has_time=bool(moment), rest=rest
+    )
 
 
 def _sakai(name: str) -> SystemName | None:
@@ -113,17 +119,17 @@ def _canvas(name: str) -> SystemName | None:
     match = _CANVAS.fullmatch(name)
     if not match:
         return None
-    serial, late = int(match["attachment"][-18:]), bool(match["late"] or match["anonymous_late"])
-    anonymous = match["anonymous"] or (match["number"] if (match["name"] or "").lower() == "anon" else "")
+    longer = _CANVAS_NAME.match(name)
     return SystemName(
         "Canvas",
         match["name"] or "",
-        number=match["number"] or "",
-        anonymous=f"anon_{anonymous}" if anonymous else "",
-        serial=serial,
-        late=late,
+        (longer[1],) if longer and match["rest"] else (),
+        match["number"] or "",
+        anonymous=f"anon_{match['anonymous']}" if match["anonymous"] else "",
+        serial=int((match["attachment"] or "0")[-18:]),
+        late=bool(match["late"] or match["late_1"] or match["late_2"]),
         has_time=False,
-        rest=match["rest"],
+        rest=re.sub(r"^\d+_", "", match["rest"] or "") if longer else match["rest"] or "",
     )
 
 
