@@ -1,5 +1,6 @@
 """Commands for exercises: start, check, watch, hint, status, reset."""
 
+import ast
 import contextlib
 import json
 import os
@@ -7,6 +8,7 @@ import pty
 import random
 import re
 import select
+import socket
 import subprocess
 import sys
 import termios
@@ -21,11 +23,14 @@ from typer.testing import CliRunner
 
 from rankzero.cli import app as cli
 from rankzero.curriculum import Lab, find_lab
+from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.study import watch
 from rankzero.exercises.study.dependencies import code_by_exercise
+from rankzero.exercises.study.progress import LabProgress, read_progress, write_progress
+from rankzero.publish.site import build, npm_packages
 
 LAB = find_lab("02")
 LONG_S = 300.0  # limit of a process that ends by itself
@@ -88,6 +93,49 @@ def test_start_never_changes_work_and_reset_keeps_a_backup(tmp_path: Path) -> No
         "mine = 1\n",
         "mine = 2\n",
     ]
+
+
+def test_reset_of_one_exercise_keeps_all_other_code(tmp_path: Path) -> None:
+    run("start", "02", "--folder", str(tmp_path))
+    file, stubs = tmp_path / "lab-02" / "exercises.py", LAB.stubs.read_text()
+    mine = f"# mine\nimport math as m\n{LAB.reference.read_text()}\n\ndef helper():\n    return m.pi\n"
+    file.write_text(mine)
+    write_progress(
+        "02", LabProgress(str(file), {"checkpoint": 9, "evaluate": 8}, hints={"checkpoint": 1, "evaluate": 2})
+    )
+    refused = runner.invoke(cli.app, ["reset", "02", "checkpoint"], input="n\n")
+    assert "Replace checkpoint in" in refused.output
+    assert file.read_text() == mine
+    assert run("reset", "02", "checkpoint", "--yes")[0] == 0
+    own, given, before = (functions(text) for text in (file.read_text(), stubs, mine))
+    reset = {"save_checkpoint", "load_checkpoint"}
+    assert own == {name: given[name] if name in reset else text for name, text in before.items()}
+    assert file.read_text().startswith("# mine\nimport math as m\n")
+    assert (tmp_path / "lab-02" / "exercises.backup-1.py").read_text() == mine
+    kept = read_progress()["02"]
+    assert (kept.points, kept.hints) == ({"evaluate": 8}, {"evaluate": 2})
+    file.write_text("def load_checkpoint(\n")
+    code, output = run("reset", "02", "checkpoint", "--yes")
+    assert (code, "line 1: '(' was never closed: correct it, or reset the whole file" in output) == (2, True)
+    file.write_text("x = 1\n")
+    assert run("reset", "02", "checkpoint", "--yes")[0] == 0
+    assert functions(file.read_text()) == {name: given[name] for name in reset}
+
+
+def functions(source: str) -> dict[str, str]:
+    nodes = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: ast.get_source_segment(source, node) or "" for node in nodes}
+
+
+def test_a_taken_port_is_named_before_the_site_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it builds"))
+    monkeypatch.setattr(npm_packages, "check", lambda: None)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(UserError, match=rf"port {port} cannot be used .*: make serve ARGS='--port {port + 1}'"):
+            build.serve(port)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +227,8 @@ def test_hint_without_a_name_is_for_the_first_unsolved_exercise(tmp_path: Path) 
     assert "Next: rankzero watch 02 evaluate" in run("check", "02", "train_step")[1]
     assert "evaluate, hint 1 of 3" in run("hint", "02")[1]
     run("check", "02")
-    assert "nothing is left to hint at" in run("hint", "02")[1]
+    code, output = run("hint", "02")
+    assert (code, "nothing is left to hint at" in output) == (0, True)
 
 
 def test_ctrl_c_at_the_prompt_of_reset_gives_exit_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

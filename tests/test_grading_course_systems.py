@@ -279,6 +279,15 @@ def test_a_file_that_was_renamed_in_a_download_is_not_late(tmp_path: Path) -> No
         assert "The time of hand-in is unknown, because the name of s2.py has none" in grade.submission.notes[0]
 
 
+def test_one_name_like_a_systems_takes_nobodys_time(tmp_path: Path) -> None:
+    for name in ("s1", "s2", "s3"):
+        (tmp_path / "subs" / name).mkdir(parents=True)
+        (tmp_path / "subs" / name / "exercises.py").write_text(name)
+    (tmp_path / "subs" / "x_1_2_exercises.py").write_text("a student's own name for a file")
+    submissions = handed_in(tmp_path / "subs", roster_of(tmp_path, ROSTER))
+    assert all(submissions[name].submitted_at for name in ("s1", "s2", "s3"))
+
+
 def test_a_systems_number_decides_among_people_of_one_name_only(tmp_path: Path) -> None:
     names = ["smithjoan_456_1_exercises.py", "lovelaceada_456_2_exercises.py", "lovelaceada_789_3_exercises.py"]
     text = "student_id,last_name,first_name\n456,Builder,Bob\n"

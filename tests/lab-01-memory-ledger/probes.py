@@ -231,7 +231,8 @@ def own_buffers(learner: ModuleType, seed: int) -> dict[str, Any]:
 def token_ids(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts for an embedding with a tied output layer: the embedding saves the token ids, 8 bytes each."""
     draw = random.Random(seed)
-    vocabulary, width = draw.randrange(20, 90), 2 * draw.randrange(4, 60)
+    # More rows than tokens, so that the layer's input has never the shape of its weight.
+    vocabulary, width = draw.randrange(120, 190), 2 * draw.randrange(4, 60)
     model = nn.Sequential(nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary, bias=False))
     model[1].weight = model[0].weight
     tokens = torch.randint(vocabulary, (draw.randrange(1, 5), draw.randrange(3, 30)))

@@ -43,13 +43,13 @@ _MACHINE = "This machine, as in --jobs 8 --time-limit 60"
 @commands.command(rich_help_panel=TEACH)
 def grade(
     submissions: Annotated[Path | None, typer.Argument(
-        help="A folder or an archive: with one folder, archive or file per student, or as Gradescope, "
-             "GitHub Classroom, Moodle, Canvas or nbgrader export it.")] = None,
+        help="A folder or an archive: with one folder, archive or file per student, or as a course system made it: "
+             "Canvas, Moodle, Blackboard, Brightspace, ILIAS, Teams, Sakai, Gradescope, GitHub, nbgrader.")] = None,
     labs: Annotated[list[str] | None, typer.Option(
         "--lab", metavar="NN", help="A lab's number, such as 02; repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new folder for grades and reports.")] = None,
     roster: Annotated[Path | None, typer.Option(
-        metavar="CSV", help="The class: student_id, last_name, first_name, email.")] = None,
+        metavar="CSV", help="The class: student_id, last_name, first_name, email, or a course system's list.")] = None,
     anonymous: Annotated[bool | None, typer.Option(
         "--anonymous/--named", help="Number the students on pages; key.csv says who is who.")] = None,
     due: Annotated[str | None, typer.Option(

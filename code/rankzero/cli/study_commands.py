@@ -131,6 +131,9 @@ def hint(
     with sentences():
         lab, chosen = _exercises(number, name)
         exercise = chosen[0] if name else progress.first_open(chosen, progress.of_lab(lab).points)
+        if exercise is None:
+            console.print(f"Every exercise of lab {lab.number} is solved: nothing is left to hint at.")
+            return
         display.show_hint(exercise, progress.next_hint(lab, exercise), display.make_console())
 
 
@@ -204,24 +207,29 @@ def status(
 @commands.command(rich_help_panel=LEARN)
 def reset(
     number: Number,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="EXERCISE", help="Only the functions of this exercise; by default the whole file."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Replace without asking; the backup is still made.")] = False,
 ) -> None:
     """Replaces your copy of a lab's exercises by the stubs.
 
     It asks first, and a backup of your copy stays.
 
-    Example: rankzero reset 02
+    Examples: rankzero reset 02, rankzero reset 02 train_step
     """
     from rankzero.exercises.study import workspace
 
     with sentences():
-        lab = find_lab_with_exercises(number)
+        lab, chosen = _exercises(number, name)
         file = workspace.work_file(lab)
-        question = f"Replace {path_from_here(file)} by the untouched exercises, and forget points and hints?"
+        what = f"{chosen[0].name} in {path_from_here(file)}" if name else path_from_here(file)
+        question = f"Replace {what} by the untouched exercise{'' if name else 's'}, and forget points and hints?"
         if not yes and input(f"{question} [y/N]: ").strip().lower() not in ("y", "yes"):
             console.print("Nothing was changed.")
             return
-        backup = workspace.reset(lab)
+        backup = workspace.reset_exercise(lab, chosen[0]) if name else workspace.reset(lab)
     console.print(f"Your copy is kept as {path_from_here(backup)}.")
 
 

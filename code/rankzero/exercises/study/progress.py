@@ -3,7 +3,7 @@
 import datetime
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,12 +68,18 @@ def remember(report: Report) -> None:
     write_progress(report.lab, progress)
 
 
-def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercise:
-    """Returns the first exercise without all of its points. UserError if there is none."""
-    exercise = next((exercise for exercise in exercises if points.get(exercise.name, 0) < exercise.points), None)
-    if not exercise:
-        raise UserError("every exercise is solved; nothing is left to hint at.")
-    return exercise
+def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercise | None:
+    """Returns the first exercise without all of its points, or None if there is none."""
+    return next((exercise for exercise in exercises if points.get(exercise.name, 0) < exercise.points), None)
+
+
+def forget(lab: Lab, exercises: Collection[str]) -> None:
+    """Drops the points and hints of these exercises."""
+    progress = of_lab(lab)
+    for values in (progress.points, progress.last, progress.hints):
+        for name in exercises:
+            values.pop(name, None)
+    write_progress(lab.number, progress)
 
 
 def next_hint(lab: Lab, exercise: Exercise) -> int:

@@ -1,12 +1,16 @@
 """Workspace: the learner's copy of a lab's exercises, made once; only `reset` replaces it, and keeps a backup."""
 
+import ast
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
-from rankzero.exercises.study.progress import LabProgress, of_lab, write_progress
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.study.progress import LabProgress, forget, of_lab, write_progress
 
 
 def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None]:
@@ -52,10 +56,48 @@ def work_file(lab: Lab, named: Path | None = None) -> Path:
 def reset(lab: Lab) -> Path:
     """Replaces the learner's file by the untouched stubs; returns the backup of the learner's file."""
     file = work_file(lab)
+    backup = _backup(file)
+    file.write_bytes(lab.stubs.read_bytes())
+    write_progress(lab.number, LabProgress(file=str(file)))
+    return backup
+
+
+def reset_exercise(lab: Lab, exercise: Exercise) -> Path:
+    """Replaces the functions of one exercise by the stubs, other code stays; returns the backup of the file.
+
+    A function that the file lacks is added at the end. UserError, before any change, if the file is no valid Python.
+    """
+    file = work_file(lab)
+    lines, stubs = file.read_text(encoding="utf-8").splitlines(), lab.stubs.read_text(encoding="utf-8").splitlines()
+    try:
+        places = _functions(lines)
+    except SyntaxError as error:
+        advice = f"correct it, or reset the whole file with `rankzero reset {lab.number}`"
+        raise UserError(f"{file}, line {error.lineno}: {error.msg}: {advice}.") from None
+    for name, stub in _functions(stubs).items():
+        if name in exercise.functions:
+            place = places.get(name, range(len(lines), len(lines)))
+            blank = [] if name in places else ["", ""]
+            lines[place.start : place.stop] = [*blank, *stubs[stub.start : stub.stop]]
+            places = _functions(lines)
+    backup = _backup(file)
+    write_atomically(file, "\n".join(lines) + "\n")
+    forget(lab, [exercise.name])
+    return backup
+
+
+def _functions(lines: Sequence[str]) -> dict[str, range]:
+    """Returns the lines of each function and class at the top level, with its decorators, by name."""
+    return {
+        node.name: range(min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1, node.end_lineno or 0)
+        for node in ast.parse("\n".join(lines)).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+
+
+def _backup(file: Path) -> Path:
     number = 1
     while (backup := file.with_name(f"exercises.backup-{number}.py")).exists():
         number += 1
     shutil.copy2(file, backup)
-    file.write_bytes(lab.stubs.read_bytes())
-    write_progress(lab.number, LabProgress(file=str(file)))
     return backup

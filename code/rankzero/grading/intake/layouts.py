@@ -55,7 +55,7 @@ class Handin:
 
     @property
     def garbled(self) -> bool:
-        """Whether its archive does not say how a name in it is to be read."""
+        """Returns whether its archive does not say how the letters of a name in it are written."""
         return any(entry.garbled for entry in self.entries)
 
 
@@ -88,16 +88,14 @@ def _handins(
         values = metadata.get(name)
         handin = _gradescope_handin(name, values, matcher) if values else _match(name, matcher, name)
         if not lab and _is_lab(name, matcher):
-            yield _lab_handin(name, matcher)
+            yield _unread(name, matcher, NAMED_LIKE_A_LAB)
             continue
         try:
             entries = expand_archives(source, name, source.folder(name), max_bytes)
         except RefusedError as error:
             entries = [refused((), str(error))]
         if inside := _students_inside(handin, entries, matcher):
-            yield Handin(
-                name, (Student(matcher.unknown_id(name, name)),), [refused((), OF_STUDENTS)], candidates=inside
-            )
+            yield replace(_unread(name, matcher, OF_STUDENTS), candidates=inside)
             continue
         handin = _with_team(handin, entries, matcher)
         submitted_at = handin.submitted_at or _sakai_time(name, entries, matcher)
@@ -113,7 +111,7 @@ def _handins(
             continue
         handin = _match(name, matcher, _student_part(name, systems))
         if not lab and _is_lab(archive_stem(name), matcher):
-            handin = _lab_handin(name, matcher)
+            handin = _unread(name, matcher, NAMED_LIKE_A_LAB)
         elif archive_stem(name):
             handin = replace(handin, entries=read_archive(source, (name,), entry, max_bytes))
         else:
@@ -128,6 +126,8 @@ def _with_one_time(handins: list[Handin], source: SubmissionSource) -> list[Hand
     Nobody's time of hand-in is known then, except perhaps in a plain folder, where it may be the right one.
     """
     systems = system_names(source.folders, source.files)
+    if 2 * len(systems) < len(handins):  # a student's own name for a file may look like a system's
+        systems = {}
     if any(system.submitted_at or not system.has_time for system in systems.values()):
         # A file that a person has renamed has lost the time in its name.
         reason = f"the name of {{}} has none, and times of files in {printable(source.name)} are those of the download"
@@ -186,9 +186,9 @@ def _is_lab(name: str, matcher: StudentMatcher) -> bool:
     return is_lab_name(name) and not matcher.find([name])
 
 
-def _lab_handin(name: str, matcher: StudentMatcher) -> Handin:
-    """Returns a folder or archive of a lab that lies beside students' folders: nothing in it is read."""
-    return Handin(name, (Student(matcher.unknown_id(name, name)),), [refused((), NAMED_LIKE_A_LAB)])
+def _unread(name: str, matcher: StudentMatcher, why: str) -> Handin:
+    """Returns a folder or archive that is no student's, and of which nothing is read."""
+    return Handin(name, (Student(matcher.unknown_id(name, name)),), [refused((), why)])
 
 
 def _match(name: str, matcher: StudentMatcher, student_part: str) -> Handin:

@@ -61,12 +61,12 @@ class _Candidate:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The folders above it, without those of a version."""
+        """Returns the folders above it, without those of a version."""
         return tuple(part for part in self.entry.path[:-1] if not _VERSION.fullmatch(part))
 
     @property
     def version(self) -> int:
-        """The number of its folder `Version 2`; 0 without one."""
+        """Returns the number of its folder `Version 2`; 0 without one."""
         numbers = [int(match[1]) for part in self.entry.path[:-1] if (match := _VERSION.fullmatch(part))]
         return numbers[-1] if numbers else 0
 

@@ -134,7 +134,7 @@ class Sandbox(ProbeClient):
         super().__init__()
         self._channel, self._seconds = channel, seconds
         self._left: dict[str, float] = {}  # seconds, by exercise
-        self._loops: set[str] = set()  # exercises with a probe that ran out of its own time
+        self._failed: set[str] = set()  # exercises with a probe that was too slow by itself, or died
         self._connection = Connection(os.dup(channel.fileno()))
         try:
             self._connection.send_bytes(source)
@@ -163,17 +163,19 @@ class Sandbox(ProbeClient):
             raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
         finally:
             self._left[exercise] = left - (time.monotonic() - began - waited)
-        if reply["replies"][-1].get("status") == "timeout":
-            alone = left == self._seconds and len(reply["replies"]) == 1  # this probe took all of the exercise's time
-            if alone or self._left[exercise] > 0:
-                self._loops.add(exercise)
-            else:
-                self._late(exercise)
+        statuses = [each.get("status") for each in reply["replies"]]
+        cut = statuses[-1] == "timeout" and self._left[exercise] <= 0
+        alone = left == self._seconds and len(statuses) == 1  # one probe took all of the exercise's time
+        slow = statuses[-1] == "timeout" and (alone or not cut)
+        if slow or {"oom", "killed"} & {*statuses}:
+            self._failed.add(exercise)
+        if cut:
+            self._late(exercise)
         return reply
 
     def _late(self, exercise: str) -> dict[str, str]:
         """Returns the reply for a probe without time. TimeUsedUpError if no probe of the exercise was too slow."""
-        if exercise == TOGETHER or exercise in self._loops:
+        if exercise == TOGETHER or exercise in self._failed:
             return {"status": "timeout", "text": f"the exercise had used its {self._seconds:g} s"}
         load = f"{os.getloadavg()[0]:.0f} processes wanted this machine's {os.cpu_count()} cores"
         raise TimeUsedUpError(

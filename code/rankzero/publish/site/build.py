@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -34,8 +35,18 @@ def build(out: Path) -> float:
 
 
 def serve(port: int) -> None:
-    """Builds the site, opens it in a browser, and builds changed pages again until Ctrl-C."""
+    """Builds the site, opens it in a browser, and builds changed pages again until Ctrl-C.
+
+    UserError, before the build, if another program has the port.
+    """
     npm_packages.check()
+    with socket.socket() as test:
+        test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            test.bind(("127.0.0.1", port))
+        except OSError as error:
+            advice = f"end that program, or name another port: make serve ARGS='--port {port + 1}'"
+            raise UserError(f"port {port} cannot be used ({error.strerror}): {advice}.") from None
     watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
     ignored = [flag for name in (".venv", ".git", "runs", "work", "site") for flag in ("--ignore", f"{ROOT}/{name}/*")]
     command = [sys.executable, "-m", "sphinx_autobuild", "-c", str(SETTINGS), *watched, *ignored]
