@@ -21,9 +21,9 @@ class Machine:
         monkeypatch.setattr(WorkClock, "_read", lambda clock: dict(self.threads))
         monkeypatch.setattr(WorkClock, "_own_wait", lambda clock: self.own)
 
-    def step(self, seconds: float, own: float = 0.0, **threads: tuple[float, float]) -> None:
+    def step(self, seconds: float, **threads: tuple[float, float]) -> None:
         self.time += seconds
-        self.own += int(own * 1e9)
+        self.own += int(threads.pop("own", (0.0, 0.0))[1] * 1e9)  # of the thread that looks
         for thread, (ran, waited) in threads.items():
             before = self.threads.get(thread, (0, 0))
             self.threads[thread] = before[0] + int(ran * 1e9), before[1] + int(waited * 1e9)
@@ -38,7 +38,7 @@ def test_the_clock_stands_still_while_processes_wait_for_a_core(monkeypatch: pyt
         (1, {"a": (0.1, 0.25), "b": (0.1, 0.5)}, 0.25),  # one after the other, as ranks that exchange messages
         (1, {"c": (0.0, 0.75)}, 0.25),  # a new process
         (1, {"c": (0.0, 1.0)}, 0.04),  # a part of the time is counted always
-        (1, {"own": 0.9, "c": (0.05, 0.0)}, 0.1),  # the look came late, and others have ended meanwhile
+        (1, {"own": (0.0, 0.9), "c": (0.05, 0.0)}, 0.1),  # the look came late, and others have ended meanwhile
         (1, {"a": (0.4, 0.6), "b": (0.4, 0.6)}, 0.8),  # they ran for so long between them
         (1, {f"thread {n}": (0.125, 0.875) for n in range(16)}, 1.0),  # as on two cores without any other process
         (10, {}, 10.0),
