@@ -271,6 +271,7 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
         )
         return [*notes[:3], f"{sentence}points, so ask the student for exercises.py."]
     labels = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
+    labels = [name for name in labels if name != names]
     alternatives = f"; there is {', '.join(labels[:3])}{' and more' if len(labels) > 3 else ''}" if labels else ""
     sentence = f"No exercises.py for lab {lab.number} was found in {names}{alternatives}."
     if not only_lab and any(is_code(path) and not _lab_number(handin, path) for handin, path in files):
