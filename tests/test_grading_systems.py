@@ -220,6 +220,22 @@ def test_the_zip_has_the_files_that_gradescope_expects(unzipped: Path) -> None:
     assert (source / "rankzero" / LAB.reference.relative_to(ROOT)).exists()
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the zip is made of git's last commit")
+def test_lines_end_in_lf_whatever_the_settings_of_git(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    crlf = ["-c", "core.autocrlf=true", "-c", "core.eol=crlf"]
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", *crlf, f"file://{ROOT}", str(clone)], check=True)
+    scripts = [clone / "launch" / "gradescope" / name for name in ("setup.sh", "run_autograder")]
+    assert not any(b"\r" in script.read_bytes() for script in scripts)
+    for script in scripts:  # as an editor may have saved them
+        script.write_bytes(script.read_bytes().replace(b"\n", b"\r\n"))
+    make = [sys.executable, str(scripts[0].with_name("make_zip.py")), "02", "--out", str(tmp_path / "made.zip")]
+    subprocess.run(make, cwd=clone, env={**os.environ, "PYTHONPATH": str(clone / "code")}, check=True)
+    with zipfile.ZipFile(tmp_path / "made.zip") as packed:
+        names = ["setup.sh", "run_autograder", "rankzero/launch/gradescope/setup.sh"]
+        assert not any(b"\r" in packed.read(name) for name in names)
+
+
 def test_an_unknown_lab_makes_no_zip(tmp_path: Path) -> None:
     make = [sys.executable, "launch/gradescope/make_zip.py", "99", "--out", str(tmp_path / "x.zip")]
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
