@@ -8,7 +8,6 @@ import pty
 import random
 import re
 import select
-import socket
 import subprocess
 import sys
 import termios
@@ -23,14 +22,12 @@ from typer.testing import CliRunner
 
 from rankzero.cli import app as cli
 from rankzero.curriculum import Lab, find_lab
-from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.study import watch
 from rankzero.exercises.study.dependencies import code_by_exercise
 from rankzero.exercises.study.progress import LabProgress, read_progress, write_progress
-from rankzero.publish.site import build, npm_packages
 
 LAB = find_lab("02")
 LONG_S = 300.0  # limit of a process that ends by itself
@@ -125,17 +122,6 @@ def test_reset_of_one_exercise_keeps_all_other_code(tmp_path: Path) -> None:
 def functions(source: str) -> dict[str, str]:
     nodes = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     return {node.name: ast.get_source_segment(source, node) or "" for node in nodes}
-
-
-def test_a_taken_port_is_named_before_the_site_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it builds"))
-    monkeypatch.setattr(npm_packages, "check", lambda: None)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(UserError, match=rf"port {port} cannot be used .*: make serve ARGS='--port {port + 1}'"):
-            build.serve(port)
 
 
 @pytest.mark.parametrize(
