@@ -52,6 +52,29 @@ def test_the_roster_of_github_classroom_has_user_names(tmp_path: Path) -> None:
     assert countess.student_id == "ada1"
 
 
+@pytest.mark.parametrize("ids", ["student_id", "sid", "ID number", "username", "email", "SIS User ID"])
+def test_a_student_with_one_name_is_in_the_roster_whichever_column_is_first(tmp_path: Path, ids: str) -> None:
+    text = f"last_name,first_name,{ids}\nLovelace,Ada,s1@x.org\n,Sukarno,s2@x.org\n,,s3@x.org\n"
+    assert [student.student_id for student in read_roster(write(tmp_path, text)).students] == [
+        "s1@x.org",
+        "s2@x.org",
+        "s3@x.org",
+    ]
+
+
+def test_a_student_without_an_id_is_refused_even_with_an_empty_first_cell(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"line 3: the student's id is empty"):
+        read_roster(write(tmp_path, "last_name,first_name,student_id\nLovelace,Ada,s1\n,Sukarno,\n"))
+
+
+def test_a_student_of_two_sections_is_one_student_in_both_groups(tmp_path: Path) -> None:
+    text = "name,student_id,group\nAda L,s1,red\nBob M,s2,blue\nAda L,s1,blue\n"
+    roster = read_roster(write(tmp_path, text))
+    assert [student.student_id for student in roster.students] == ["s1", "s2"]
+    assert [student.student_id for student in roster.group("red")] == ["s1"]
+    assert [student.student_id for student in roster.group("blue")] == ["s2", "s1"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

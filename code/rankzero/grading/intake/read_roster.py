@@ -16,6 +16,7 @@ from rankzero.grading.intake.system_names import PARTICIPANT
 
 MAX_BYTES = 16 * 2**20
 Cells = Mapping[str, str]
+Line = tuple[int, Cells, Student]  # the number of a line, its cells by column, and the student in it
 
 # The systems' names of columns, without case, spaces, hyphens and underscores; the first that is present counts.
 # nbgrader: id, lms_user_id; Gradescope: SID or Student ID; GitHub Classroom and Moodle's grading worksheet: identifier;
@@ -33,6 +34,8 @@ _COLUMNS = {
     "login": ("username", "login", "benutzername"),
     "group": ("group", "groups", "groupname", "team", "gruppe", "gruppen"),
 }
+_NAMES = ("student_id", "last_name", "first_name", "name", "email", "github", "login")
+_OF_PERSONS = {"sisuserid", "sisloginid", *(column for name in _NAMES for column in _COLUMNS[name])}
 _NO_STUDENTS = {"", "points possible", "points", "total", "totals", "average"}  # first cells of rows on assignments
 _CANVAS_TEST = ("Test", "Student")  # first and last name of the student that Canvas makes for tests
 _STAFF = {"instructor", "ta", "teacher", "reader", "teachingassistant"}  # in a column `role`
@@ -57,34 +60,58 @@ def read_roster(path: Path) -> Roster:
     is_canvas = columns & {"sisuserid", "sisloginid"} or {"student", "id"} <= columns
     lines = [(line, cells) for line, cells in lines if _is_student(cells, header)]
     read = _canvas_student if is_canvas else _reader(path, header, [cells for _, cells in lines])
-    students: dict[str, Student] = {}
-    names: dict[tuple[str, str], int] = {}  # lines of each id and GitHub user name
-    usernames, numbers = dict[str, Student](), dict[tuple[str, str], Student]()
-    groups: dict[str, list[Student]] = {}
-    for line, cells in lines:
-        student = read(cells)
-        if students.get(student.student_id) == student and (student.last_name or student.email):
-            continue  # a student of two sections has two equal lines
-        _require_id(path, line, student.student_id)
-        github = fold_case(cells.get("githubusername", ""))
-        for column, value in (("student_id", student.student_id), ("github_username", github)):
-            if value and (before := names.setdefault((column, value), line)) != line:
-                raise UserError(
-                    f"{path}, line {line}: {column} {printable(value)!r} is on line {before} already: keep one of them."
-                )
-        students[student.student_id] = student
-        usernames |= {github: student} if github else {}
-        if participant := PARTICIPANT.fullmatch(cells.get("identifier") or cells.get("id", "")):
-            numbers["Moodle", participant["number"]] = student
-        elif student.lms_id:
-            numbers["Canvas", student.lms_id] = student
-        for group in re.split("[,;]", _first(cells, _COLUMNS["group"])):
-            groups.setdefault(letters(group), []).append(student)
+    students = [(line, cells, read(cells)) for line, cells in lines]
     if not students:
         raise UserError(f"The roster {path} has a header but no students: add a line for each.")
-    has_groups = any(groups.keys() - {""})
-    teams = {name: tuple(members) for name, members in groups.items()} if has_groups else {}
-    return Roster(tuple(students.values()), usernames, teams, numbers)
+    for line, _, student in students:
+        _require_id(path, line, student.student_id)
+    students, sections = _without_repeated(students), students
+    usernames = [(line, fold_case(cells.get("githubusername", "")), student) for line, cells, student in students]
+    _require_unique(path, "student_id", [(line, student.student_id) for line, _, student in students])
+    _require_unique(path, "github_username", [(line, name) for line, name, _ in usernames])
+    return Roster(
+        tuple(student for *_, student in students),
+        {name: student for _, name, student in usernames if name},
+        _groups([(cells, student) for _, cells, student in sections]),
+        {number: student for _, cells, student in students if (number := _number(cells, student))},
+    )
+
+
+def _without_repeated(students: Sequence[Line]) -> list[Line]:
+    """Returns the lines without those that repeat a student, as of one who is in two sections."""
+    seen: set[Student] = set()
+    kept = []
+    for line, cells, student in students:
+        if student not in seen or not (student.last_name or student.email):
+            kept.append((line, cells, student))
+        seen.add(student)
+    return kept
+
+
+def _require_unique(path: Path, column: str, values: Sequence[tuple[int, str]]) -> None:
+    """Raises UserError if a value is on two lines."""
+    first: dict[str, int] = {}
+    for line, value in values:
+        if value and (before := first.setdefault(value, line)) != line:
+            raise UserError(
+                f"{path}, line {line}: {column} {printable(value)!r} is on line {before} already: keep one of them."
+            )
+
+
+def _groups(students: Sequence[tuple[Cells, Student]]) -> dict[str, tuple[Student, ...]]:
+    """Returns the members of each group, and under "" the students without one; {} if there are no groups."""
+    groups: dict[str, dict[Student, None]] = {}
+    for cells, student in students:
+        for group in re.split("[,;]", _first(cells, _COLUMNS["group"])):
+            groups.setdefault(letters(group), {})[student] = None
+    return {name: tuple(members) for name, members in groups.items()} if any(groups.keys() - {""}) else {}
+
+
+def _number(cells: Cells, student: Student) -> tuple[str, str] | None:
+    """Returns a course system and its own number of the student, or None."""
+    if participant := PARTICIPANT.fullmatch(cells.get("identifier") or cells.get("id", "")):
+        return "Moodle", participant["number"]
+    return ("Canvas", student.lms_id) if student.lms_id else None
 
 
 def _cells(path: Path, line: int, row: Sequence[str], header: Sequence[str]) -> Cells:
@@ -113,14 +140,25 @@ def _without_title(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[st
 
 def _is_student(cells: Cells, header: Sequence[str]) -> bool:
     """Returns whether a line is a student's: not one on assignments, of a teacher, or of a course system's test."""
-    first = cells.get(_key(header[0]), "").lower()
-    ids = _first(cells, ("id", "sisuserid", "sisloginid", "email", "emailaddress"))
-    if len(header) > 1 and first in _NO_STUDENTS and not ids and len(cells) > 1:
-        return not {_key(column) for column in header} & {"student", "lastname", "sisuserid"}
-    if cells.get("role", "").lower().replace(" ", "") in _STAFF or cells.get("username", "").endswith("_previewuser"):
+    return not (_is_on_assignments(cells, header) or _is_of_staff(cells) or _is_canvas_test(cells))
+
+
+def _is_on_assignments(cells: Cells, header: Sequence[str]) -> bool:
+    """Returns whether a gradebook's line is about points: nobody's names or ids are in it, but for its first word."""
+    first, keys = _key(header[0]), {_key(column) for column in header}
+    if cells.get(first, "").lower() not in _NO_STUDENTS or len(cells) < 2 or not keys & {"student", "lastname"}:
         return False
-    is_test = split_name(cells.get("student", "")) == _CANVAS_TEST
-    return not is_test or bool(cells.get("sisuserid"))
+    return not any(cells.get(key) for key in _OF_PERSONS if key != first)
+
+
+def _is_of_staff(cells: Cells) -> bool:
+    return cells.get("role", "").lower().replace(" ", "") in _STAFF or cells.get("username", "").endswith(
+        "_previewuser"
+    )
+
+
+def _is_canvas_test(cells: Cells) -> bool:
+    return split_name(cells.get("student", "")) == _CANVAS_TEST and not cells.get("sisuserid")
 
 
 def _key(column: str) -> str:
