@@ -109,48 +109,56 @@ def test_a_missing_submission_gets_a_grade_without_a_report(grader: Grader) -> N
 
 
 class Supervisor(threading.Thread):
-    """Stands in for the sandbox's supervisor: answers each request with the next of `replies`."""
+    """Stands in for a sandbox's supervisor: answers its request."""
 
-    def __init__(self, end: socket.socket, replies: Sequence[tuple[str, float]]) -> None:
+    def __init__(self, end: socket.socket, status: str, worked: float) -> None:
         super().__init__(daemon=True)
-        self.connection, self.replies = Connection(os.dup(end.fileno())), replies
+        self.connection = Connection(os.dup(end.fileno()))
+        self.reply = {"replies": [{"status": status, "text": ""}], "printed": "", "waited": -worked}
 
     def run(self) -> None:
-        self.connection.recv_bytes()  # the submission
-        for status, worked in self.replies:
+        with self.connection:
+            self.connection.recv_bytes()  # the submission
             self.connection.recv_bytes()
-            reply = {"replies": [{"status": status, "text": ""}], "printed": "", "waited": -worked}
-            self.connection.send_bytes(json.dumps(reply).encode())
+            self.connection.send_bytes(json.dumps(self.reply).encode())
 
 
-@contextmanager
-def sandbox_of(replies: Sequence[tuple[str, float]]) -> Iterator[Callable[[str], str]]:
-    """Yields a function that asks a probe of an exercise, and returns its status. An exercise may take 60 s."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        Supervisor(theirs, replies).start()
-        sandbox = sandbox_client.Sandbox(ours, b"", 60.0)
-        request = {"probes": [["probe", 1]], "probes_file": str(LAB.probes), "seconds": 10.0}
-        yield lambda exercise: sandbox._exchange({**request, "exercise": exercise})["replies"][0]["status"]
+def sandbox_of(replies: Sequence[tuple[str, float]]) -> Callable[[str], str]:
+    """Returns a function that asks a probe of an exercise, and returns its status. An exercise may take 60 s.
+
+    The sandboxes, one for each request, answer with these statuses after these seconds of work.
+    """
+    left = iter(replies)
+
+    @contextmanager
+    def opened() -> Iterator[socket.socket]:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            Supervisor(theirs, *next(left)).start()
+            yield ours
+
+    sandbox = sandbox_client.Sandbox(opened, b"", 60.0)
+    request = {"probes": [["probe", 1]], "probes_file": str(LAB.probes), "seconds": 10.0}
+    return lambda exercise: str(sandbox._exchange({**request, "exercise": exercise})["replies"][0]["status"])
 
 
 def test_an_exercise_that_takes_all_its_time_takes_none_of_another() -> None:
-    with sandbox_of([("answered", 5), ("timeout", 10), ("timeout", 51), ("answered", 59), ("answered", 2)]) as ask:
-        assert ask(TOGETHER) == "answered"
-        assert [ask("loops"), ask("loops"), ask("loops")] == ["timeout"] * 3, "a loop is the submission's own mistake"
-        assert [ask("honest"), ask("honest")] == ["answered", "answered"]
-        with pytest.raises(sandbox_client.TimeUsedUpError, match=r"honest used up its 60 s, .* with --resume"):
-            ask("honest")
+    ask = sandbox_of([("answered", 5), ("timeout", 10), ("timeout", 51), ("answered", 59), ("answered", 2)])
+    assert ask(TOGETHER) == "answered"
+    assert [ask("loops"), ask("loops"), ask("loops")] == ["timeout"] * 3, "a loop is the submission's own mistake"
+    assert [ask("honest"), ask("honest")] == ["answered", "answered"]
+    with pytest.raises(sandbox_client.TimeUsedUpError, match=r"honest used up its 60 s, .* with --resume"):
+        ask("honest")
 
 
 def test_a_probe_that_takes_all_the_time_is_a_loop_whatever_the_limit() -> None:
-    with sandbox_of([("timeout", 61)]) as ask:
-        assert [ask("loops"), ask("loops")] == ["timeout", "timeout"]
+    ask = sandbox_of([("timeout", 61)])
+    assert [ask("loops"), ask("loops")] == ["timeout", "timeout"]
 
 
 def test_time_for_all_exercises_together_is_no_exercises_time() -> None:
-    with sandbox_of([("answered", 61), ("answered", 1)]) as ask:
-        assert [ask(TOGETHER), ask(TOGETHER), ask("honest")] == ["answered", "timeout", "answered"]
+    ask = sandbox_of([("answered", 61), ("answered", 1)])
+    assert [ask(TOGETHER), ask(TOGETHER), ask("honest")] == ["answered", "timeout", "answered"]
 
 
 def test_an_exercise_without_time_has_no_grade_and_gets_one_with_more_time(tmp_path: Path, grader: Grader) -> None:

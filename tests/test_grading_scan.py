@@ -62,6 +62,25 @@ ATTACKS = {
         "import contextlib, torch\nwith contextlib.nullcontext(torch.Tensor) as t:\n    t.detach = print",
     ),
     "the same by a pattern": ("patching", "import torch\nmatch torch.Tensor:\n    case t:\n        t.detach = print"),
+    "the same by an attribute in a pattern": (
+        "patching",
+        "import torch\nmatch torch:\n    case object(Tensor=t):\n        t.detach = print",
+    ),
+    "reads a frame by a pattern": ("frames", "def f(g):\n  match g:\n    case object(gi_frame=x):\n      x()"),
+    "ends by a pattern": ("processes", "import os\nmatch os:\n    case object(_exit=leave):\n        leave(0)"),
+    "listens to all that Python does": ("frames", "import sys\nsys.addaudithook(print)"),
+    "keeps a text beside a file": ("files", "import os\nos.setxattr('x', 'user.kept', b'1')"),
+    "keeps a number in a file's time": ("files", "import os\nos.utime('x', (1, 2))"),
+    "shares memory by a file": ("files", "import torch\nx = torch.from_file('x', shared=True, size=9)"),
+    "shares memory": ("files", "def f(tensor):\n    tensor.share_memory_()"),
+    "hides what autograd saves": (
+        "patching",
+        "import torch\nh = torch.autograd.graph.saved_tensors_hooks(print, print)",
+    ),
+    "calls a model unseen": ("patching", "def f(model, x):\n    return model._compiled_call_impl(x)"),
+    "declares its class safe": ("patching", "import torch\ntorch.serialization.add_safe_globals([print])"),
+    "clips with torch": ("library", "import torch\nn = torch.nn.utils.clip_grad_norm_"),
+    "checkpoints with torch": ("library", "from torch.utils.checkpoint import checkpoint"),
     "the same by an argument": ("patching", "from torch import nn\ndef f(m):\n    m.Linear = print\nf(nn)"),
     "the same by a table": ("patching", "import torch\nvars(torch)['equal'] = print"),
     "the same by a part of setattr": (
@@ -104,6 +123,8 @@ ATTACKS = {
 ODD = {
     *("kept_past_backward", "one_list_for_all", "one_store_for_all", "outputs_kept_aside", "sending_not_waited_for"),
     "own_dict_returned",
+    # What their contracts forbid.
+    *("lengthened_to_the_limit", "library_called", "moved_to_the_host", "gradients_clipped", "torchs_sampler"),
 }
 
 

@@ -85,6 +85,17 @@ def test_an_exercise_that_spoils_the_process_for_others_costs_only_its_own_point
     assert lost <= {"learning_rate"}
 
 
+def test_what_the_contract_asks_for_is_no_remark_on_a_failure(grader: Grader, tmp_path: Path) -> None:
+    """The reference's save_checkpoint returns None too, so the failure of another line says nothing about it."""
+    file = tmp_path / "exercises.py"
+    file.write_text(LAB.reference.read_text().replace('"rng": torch.get_rng_state(),', '"rng": torch.rand(3),'))
+    grade = grader.grade(Submission(Student("ada"), "02", file))
+    assert grade.report
+    failed = [result.text for result in grade.report.results if result.status != "pass"]
+    assert failed
+    assert [text for text in failed if "returned None" in text or "changed its argument" in text] == []
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", LABS)

@@ -1430,7 +1430,7 @@ def save_checkpoint(path, model, optimizer, step):
     ),
     KnownWrong(
         "never_overwrites",
-        fails=("checkpoint/step", "checkpoint/weights"),
+        fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
         read="handbook/training-loop.md#other-parts-of-a-training-loop",
         explanation="""A file that already exists at `path` is not replaced, so loading returns the first checkpoint
         saved there. A run that saves under one name then goes back to its beginning. Replace the file.""",

@@ -274,12 +274,11 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
 
 
 def holds_the_weights(got: Answers, expected: Answers) -> str | None:
-    """Passes if the file holds the weights in the model's dtype."""
-    if got["largest"] is None:
-        return "the file holds no tensor of the model's dtype, float64; expected the model's weights."
-    return number_equals("largest", "the largest float64 number in the file, which should hold the weights,")(
-        got, expected
-    )
+    """Passes if the file holds all weights in the model's dtype."""
+    if equal(got["held"], 1.0):
+        return None
+    share = f"{100 * got['held']:.0f} %" if type(got["held"]) is float else shorten(got["held"])
+    return f"the file holds {share} of the model's weights as float64 numbers, the model's dtype; expected all of them."
 
 
 def one_file(got: Answers, expected: Answers) -> str | None:
@@ -612,6 +611,7 @@ EXERCISES = (
                 "writes a file that opens with weights_only=True, and opens no other",
                 points=1,
                 probe="file_is_safe",
+                after="save",
                 judge=all_of(file_opens, holds_the_weights),
             ),
             Check(
@@ -619,6 +619,7 @@ EXERCISES = (
                 "returns the saved step",
                 points=1,
                 probe="resume",
+                after="save",
                 judge=all_of(
                     is_of_type("int", "the step, an int,"),
                     number_equals("step", "the step that load_checkpoint returns", 0),
@@ -629,6 +630,7 @@ EXERCISES = (
                 "restores the weights: the first loss after loading",
                 points=1,
                 probe="resume",
+                after="save",
                 judge=same_losses("this loss depends on the weights alone", "first"),
             ),
             Check(
@@ -636,6 +638,7 @@ EXERCISES = (
                 "restores the buffers: the loss in evaluation mode after loading",
                 points=1,
                 probe="resume",
+                after="save",
                 judge=number_equals(
                     "validated", "after loading, the loss in evaluation mode, with BatchNorm's averages,", 0
                 ),
@@ -646,6 +649,7 @@ EXERCISES = (
                 "restores the optimizer: the later losses after loading",
                 points=2,
                 probe="resume",
+                after="save",
                 judge=same_losses("this loss depends on the optimizer's averages and settings", "later"),
                 requires=("checkpoint/weights",),
             ),
@@ -654,6 +658,7 @@ EXERCISES = (
                 "restores the random generator: the losses of a model with dropout",
                 points=2,
                 probe="resume_with_dropout",
+                after="save_with_dropout",
                 judge=same_losses("dropout draws from torch's generator", "first", "later"),
                 requires=("checkpoint/weights", "checkpoint/optimizer"),
             ),
@@ -662,6 +667,7 @@ EXERCISES = (
                 "keeps everything in one file, which loading does not change",
                 points=1,
                 probe="resume",
+                after="save",
                 judge=one_file,
                 requires=("checkpoint/weights",),
             ),
@@ -670,6 +676,7 @@ EXERCISES = (
                 "does not change the run that saves, nor the mode of the model that it loads",
                 points=1,
                 probe="resume_with_dropout",
+                after="save_with_dropout",
                 judge=all_of(
                     equals_reference(
                         "uninterrupted",

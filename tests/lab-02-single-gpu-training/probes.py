@@ -5,12 +5,10 @@ from these differences and from those of mistakes. What only shows in bf16 is ju
 """
 
 import contextlib
-import functools
 import math
 import os
 import random
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -22,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.probes.answers import HANDED
 from rankzero.exercises.probes.forward_recorder import ForwardRecorder
-from rankzero.exercises.probes.run_in_fork import run_in_fork
 from rankzero.exercises.probes.untrusted_values import (
     flat,
     gradients,
@@ -453,25 +451,6 @@ def _validate(model: nn.Module, seed: int) -> float:
     return loss
 
 
-def _save(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
-    step = _step(seed)
-    model, optimizer = _make(seed, seed, dropout)
-    optimizer.param_groups[0].update(weight_decay=0.2, lr=0.04)
-    learner.save_checkpoint(path, model, optimizer, step - 3)  # an older checkpoint, which the next replaces
-    model.train()
-    _go_on(model, optimizer, seed, range(3))
-    optimizer.param_groups[0]["lr"] = 0.02  # as by a schedule
-    model.norm.eval()  # one layer is in the other mode
-    learner.save_checkpoint(path, model, optimizer, step)
-    files = sorted(file.name for file in path.parent.iterdir())
-    left = gradients(model)
-    modes = [in_training(module) for module in model.modules()]
-    model.train()
-    uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
-    learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # must not change the first file
-    return {"uninterrupted": uninterrupted, "gradients": left, "modes": modes, "files": files}
-
-
 def _step(seed: int) -> int:
     return random.Random(seed).randrange(100, 10**6)
 
@@ -480,13 +459,62 @@ def _name(seed: int) -> str:
     return f"checkpoint-{_step(seed)}{('', '.bin')[seed % 2]}"
 
 
-def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
-    model, optimizer = _make(seed + 1, seed, dropout)  # other weights, another random state, other settings
-    content = path.read_bytes() if path.exists() else b""
-    model.eval().norm.train()
-    step = learner.load_checkpoint(path, model, optimizer)
-    left = [file.name for file in path.parent.iterdir()]
-    unchanged = left == [path.name] and path.read_bytes() == content
+def _save(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
+    """Saves twice at one place, and later at another. Hands over the bytes of the first place, and its weights.
+
+    The current folder is another one: a file that is saved there is not found by the process that loads.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path, step = Path(folder, _name(seed)), _step(seed)
+        model, optimizer = _make(seed, seed, dropout)
+        optimizer.param_groups[0].update(weight_decay=0.2, lr=0.04)
+        learner.save_checkpoint(path, model, optimizer, step - 3)  # an older checkpoint, which the next replaces
+        model.train()
+        _go_on(model, optimizer, seed, range(3))
+        optimizer.param_groups[0]["lr"] = 0.02  # as by a schedule
+        model.norm.eval()  # one layer is in the other mode
+        learner.save_checkpoint(path, model, optimizer, step)
+        files = sorted(file.name for file in path.parent.iterdir())
+        handed = {f"{HANDED}weights": weights(model)}
+        left = gradients(model)
+        modes = [in_training(module) for module in model.modules()]
+        model.train()
+        uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
+        learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # must not change the first
+        if path.is_file():
+            handed[f"{HANDED}file"] = np.frombuffer(path.read_bytes(), np.uint8)
+    return {"uninterrupted": uninterrupted, "gradients": left, "modes": modes, "files": files} | handed
+
+
+def save(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves and continues. The model has no dropout."""
+    return _save(learner, seed, DROPOUTS[0])
+
+
+def save_with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves and continues a model with dropout, which draws random numbers in each step."""
+    return _save(learner, seed, DROPOUTS[1])
+
+
+@contextlib.contextmanager
+def _saved(saved: dict[str, Any]) -> Iterator[Path]:
+    """Yields the path of the file that `_save` has handed over, moved and renamed; nothing is there if it has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "moved.pt")
+        if f"{HANDED}file" in saved:
+            path.write_bytes(saved[f"{HANDED}file"].tobytes())
+        yield path
+
+
+def _load(learner: ModuleType, seed: int, dropout: float, saved: dict[str, Any]) -> dict[str, Any]:
+    """Loads the handed file in a process that has not saved it, and continues."""
+    with _saved(saved) as path:
+        model, optimizer = _make(seed + 1, seed, dropout)  # other weights, another random state, other settings
+        content = path.read_bytes() if path.exists() else b""
+        model.eval().norm.train()
+        step = learner.load_checkpoint(path, model, optimizer)
+        left = [file.name for file in path.parent.iterdir()]
+        unchanged = left == [path.name] and path.read_bytes() == content
     modes = [in_training(module) for module in model.modules()]
     validated = _validate(model, seed)
     resumed = _go_on(model, optimizer, seed, range(3, 7))
@@ -501,64 +529,23 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
     }
 
 
-def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path, name: str) -> dict[str, Any]:
-    """Returns the answers of `work` for a model without dropout and for a model with dropout, in separate folders.
-
-    The current folder is another one, and empty: a file that is saved there is not found by the next process.
-    """
-    answers: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
-        for dropout in DROPOUTS:
-            (place := folder / str(dropout)).mkdir(exist_ok=True)
-            answers |= {f"{dropout} {key}": answer for key, answer in work(place / name, dropout).items()}
-    return answers
+def resume(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[str, Any]:
+    """Loads what `save` has saved into a new model, and continues."""
+    return _load(learner, seed, DROPOUTS[0], saved)
 
 
-@functools.cache
-def _save_and_load(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves in one process, which ends, and loads in another process, which has only the file, moved and renamed.
-
-    Both models share these two processes, because starting a process takes longer than the computation.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        folder, elsewhere = Path(name, "here"), Path(name, "elsewhere")
-        folder.mkdir()
-        saved = run_in_fork(
-            learner,
-            lambda: _with_each(lambda path, dropout: _save(learner, path, seed, dropout), folder, _name(seed)),
-        )
-        for dropout in DROPOUTS:
-            (elsewhere / str(dropout)).mkdir(parents=True)
-            if (file := folder / str(dropout) / _name(seed)).exists():
-                file.rename(elsewhere / str(dropout) / "moved.pt")
-        shutil.rmtree(folder)
-        return saved | run_in_fork(
-            learner,
-            lambda: _with_each(lambda path, dropout: _load(learner, path, seed, dropout), elsewhere, "moved.pt"),
-        )
+def resume_with_dropout(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[str, Any]:
+    """Loads what `save_with_dropout` has saved into a new model, and continues."""
+    return _load(learner, seed, DROPOUTS[1], saved)
 
 
-def _of(dropout: float, answers: dict[str, Any]) -> dict[str, Any]:
-    return {key.split(" ")[1]: answer for key, answer in answers.items() if key.startswith(f"{dropout} ")}
-
-
-def resume(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves and continues; loads into a new model and continues. The model has no dropout."""
-    return _of(DROPOUTS[0], _save_and_load(learner, seed))
-
-
-def resume_with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves, loads and continues a model with dropout, which draws random numbers in each step."""
-    return _of(DROPOUTS[1], _save_and_load(learner, seed))
-
-
-def _numbers(content: Any) -> Iterator[float]:
-    """Yields the largest number of each float64 tensor in a file of any structure: the model is in float64."""
+def _numbers(content: Any) -> Iterator[np.ndarray]:
+    """Yields the numbers of each float64 tensor in a file of any structure: the model is in float64."""
     if isinstance(content, dict | list | tuple):
         for part in content.values() if isinstance(content, dict) else content:
             yield from _numbers(part)
-    elif isinstance(content, Tensor) and content.dtype == torch.float64 and content.numel():
-        yield float(content.detach().max())
+    elif isinstance(content, Tensor) and content.dtype == torch.float64:
+        yield flat([content])
 
 
 class Trap:
@@ -571,27 +558,28 @@ class Trap:
         return os.mkdir, (str(self.folder),)
 
 
-def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tells whether the file opens with weights_only=True, and whether load_checkpoint runs code of a hostile file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path, sprung = Path(folder) / "checkpoint", Path(folder) / "sprung"
-        model = make_model(seed)
-        optimizer = ADAMW(model.parameters())
-        learner.save_checkpoint(path, model, optimizer, 3)
+def file_is_safe(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[str, Any]:
+    """Tells whether the file opens with weights_only=True, and whether load_checkpoint runs code of a hostile file.
+
+    `held` is the share of the weights that are in the file.
+    """
+    with _saved(saved) as path:
         if not path.exists():
-            return {"file": "missing", "holds": "", "largest": None, "sprung": False}
+            return {"file": "missing", "holds": "", "held": 0.0, "sprung": False}
         declared = torch.serialization.get_safe_globals()  # by the learner's file, not by other programs
         torch.serialization.clear_safe_globals()
-        largest: list[float] = []
-        refused = _failure(lambda: largest.extend(_numbers(torch.load(path, weights_only=True))))
+        numbers: list[np.ndarray] = []
+        refused = _failure(lambda: numbers.extend(_numbers(torch.load(path, weights_only=True))))
         torch.serialization.add_safe_globals(declared)
         holds = re.search(r"GLOBAL (\S+)", refused)
+        model, optimizer = _make(seed, seed, DROPOUTS[0])
+        sprung = path.with_name("sprung")
         torch.save(Trap(sprung), path)
         _failure(lambda: learner.load_checkpoint(path, model, optimizer))
         return {
             "file": "refused" if refused else "opens",
             "holds": holds[1] if holds else "",
-            "largest": max(largest, default=None),
+            "held": float(np.isin(saved[f"{HANDED}weights"], np.concatenate([np.zeros(0), *numbers])).mean()),
             "sprung": sprung.exists(),
         }
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rankzero.curriculum import Lab, find_lab
@@ -130,8 +131,8 @@ class Grader(ExitStack):
             else:
                 if self._server is None:
                     self._server = SandboxServer([find_lab(number) for number in self.settings.labs])
-                channel = stack.enter_context(self._server.sandbox(self.settings.memory * MIB))
-                client = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
+                opened = partial(self._server.sandbox, self.settings.memory * MIB)
+                client = Sandbox(opened, file.read_bytes(), self.settings.time_limit)
             began = time.monotonic()
             report, judged = check_on_seeds(
                 lab,

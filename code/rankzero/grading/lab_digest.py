@@ -63,11 +63,12 @@ class _File:
 
 
 def _check_digest(lab: Lab, exercise: Exercise, check: Check) -> str:
-    probe_parts, probe_words = _used(lab.probes, {check.probe})
+    probe_parts, probe_words = _used(lab.probes, {check.probe, check.after})
     judge = _check_call(lab, check)
     judge_parts, _ = _used(lab.checks, _words(judge)) if judge else ([ast.dump(_tree(lab.checks))], set())
     reference_parts, _ = _used(lab.reference, {*exercise.functions, *probe_words})
-    fixed = [repr((check.name, check.probe, check.requires, exercise.functions)), ast.dump(judge) if judge else ""]
+    fixed = [repr((check.name, check.probe, check.after, check.requires, exercise.functions))]
+    fixed += [ast.dump(judge)] if judge else []
     return _digest([*fixed, *probe_parts, *judge_parts, *reference_parts])
 
 

@@ -19,6 +19,9 @@ class Check:
     `probe` names a function of the lab's probes.py: it takes the learner's module and a seed, and returns answers.
     `judge` compares them with the answers of the same probe on the reference. `requires` are checks that must pass
     first; otherwise this check is skipped, not failed.
+
+    `after` names a probe that runs first, in a process of its own (for grading, in a sandbox of its own). Nothing
+    remains of it but its answers: `probe` takes them as a third argument, and `judge` gets them too.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Check:
     judge: Judge
     requires: tuple[str, ...] = ()
     seconds: float = 5.0  # time limit of the probe, where it runs alone
+    after: str = ""
     tolerance: float = 1e-9  # between the numbers of codes with one mistake, which may compute in another order
 
 

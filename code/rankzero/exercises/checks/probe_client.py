@@ -18,7 +18,7 @@ from typing import Any
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
-from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answers, decode
+from rankzero.exercises.probes.answers import HANDED, MESSAGE_BYTES, AnswerError, Answers, decode, encode
 from rankzero.exercises.probes.loader import MAX_TEXT
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
@@ -130,7 +130,29 @@ class ProbeClient:
     def _send(
         self, lab: Lab, file: Path, exercise: Exercise, probes: list[tuple[str, int]], *, trusted: bool = False
     ) -> dict[tuple[str, int], Reply]:
-        """Runs probes, each with its seed, in one process. Returns the replies before the first missing reply."""
+        """Runs probes, each with its seed, in one process. Returns the replies before the first missing reply.
+
+        Probes that follow another probe run in a second process, which gets the answers of the first.
+        """
+        after = {check.probe: check.after for check in exercise.checks if check.after}
+        first_of = {(probe, seed): (after.get(probe, probe), seed) for probe, seed in probes}
+        asked = list(dict.fromkeys(first_of.values()))
+        first = dict(zip(asked, self._request(lab, file, exercise, asked, trusted), strict=False))
+        handed = {key: first[before] for key, before in first_of.items() if key[0] in after and before in first}
+        handed = {key: reply for key, reply in handed.items() if reply.status == "answered"}
+        with_answers = [(*key, encode(reply.answers).decode()) for key, reply in handed.items()]
+        replies = self._request(lab, file, exercise, with_answers, trusted) if handed else []
+        second = dict(zip(handed, replies, strict=False))
+        return {
+            key: _joined(handed[key], second[key]) if key in second else first[before]
+            for key, before in first_of.items()
+            if before in first and (key in second or key not in handed)
+        }
+
+    def _request(
+        self, lab: Lab, file: Path, exercise: Exercise, probes: Sequence[tuple[str | int, ...]], trusted: bool
+    ) -> list[Reply]:
+        """Returns the replies of one process to probes, each with its seed and perhaps the answers of another probe."""
         limit = max(check.seconds for check in exercise.checks)
         request = {
             "exercise": exercise.name,
@@ -143,8 +165,7 @@ class ProbeClient:
             "seconds": limit,
         }
         raw = self._exchange(request)
-        replies = [_reply(reply, raw["printed"]) for reply in raw["replies"]]
-        return dict(zip(probes, replies, strict=False))
+        return [_reply(reply, raw["printed"]) for reply in raw["replies"]]
 
 
 class ProbeServerError(UserError):
@@ -205,6 +226,18 @@ class LocalProbeClient(ProbeClient, AbstractContextManager["LocalProbeClient"]):
         except (EOFError, ConnectionError):
             code = self._process.wait()
             raise ProbeServerError(f"the process that runs probes ended with exit code {code}.") from None
+
+
+def _joined(first: Reply, second: Reply) -> Reply:
+    """Returns one reply of two probes, the second of which got the answers of the first."""
+    answers = {name: answer for name, answer in first.answers.items() if not name.startswith(HANDED)}
+    printed = "\n".join(text for text in (first.printed, second.printed) if text)
+    return replace(
+        second,
+        answers=second.answers | answers if second.status == "answered" else {},
+        printed=printed,
+        notes=first.notes | second.notes,
+    )
 
 
 def _probes(checks: Sequence[Check]) -> list[str]:

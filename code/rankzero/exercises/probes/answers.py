@@ -16,6 +16,8 @@ MESSAGE_BYTES = 4 * MAX_BYTES  # of a message that contains answers: JSON writes
 MAX_VALUES = 100_000  # 30 times the most of any probe: a list item of 2 bytes in JSON takes 200 bytes of memory
 MAX_INT = 2**64  # numbers are compared as floats, which cannot hold a larger int exactly
 
+HANDED = "handed "  # begins the names of answers that are for the next probe, not for a judge
+
 Answers = dict[str, Any]
 
 

@@ -123,7 +123,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], fol
         tamper_check.watch_value("the probes", rank_probes, "TAMPER_CHECK")
     unchanged, text = tamper_check.comparison(), tamper_text
     send({"status": READY})
-    for name, seed in request["probes"]:
+    for name, seed, *handed in request["probes"]:
         os.chdir(new_folder(folder))
         if seed != loaded_seed:
             _heed_alarm(request, file, send, loading=True)
@@ -136,14 +136,14 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], fol
                 return
             refusals = (_refusal(learner, function, file) for function in request["functions"])
             refused = next((refusal for refusal in refusals if refusal), None)
-            argument_notes.watch_arguments(learner, request["functions"])
+            argument_notes.watch_arguments(learner, request["functions"] or request["others"])
             loaded_seed = seed
         _heed_alarm(request, file, send)
         if refused:
             send(refused)
             continue
         argument_notes.NOTES.clear()
-        reply = _probe(getattr(probes, name), learner, seed, file, request)
+        reply = _probe(getattr(probes, name), (learner, seed, *map(_decoded, handed)), file, request)
         reply["notes"] = "\n".join(sorted(argument_notes.NOTES))
         if not (intact := unchanged()):
             reply = {"status": "error", "text": text(file.name, tamper_check.changed())}
@@ -172,7 +172,13 @@ def _refusal(learner: ModuleType, name: str, file: Path) -> dict[str, Any] | Non
     return {"status": "error", "text": f"{file.name}, line {line}: {name} {problem}.{source_line(file, line)}"}
 
 
-def _probe(probe: Any, learner: ModuleType, seed: int, file: Path, request: dict[str, Any]) -> dict[str, Any]:
+def _decoded(handed: str) -> dict[str, Any]:
+    from rankzero.exercises.probes.answers import decode
+
+    return decode(handed.encode())
+
+
+def _probe(probe: Any, arguments: tuple[Any, ...], file: Path, request: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from rankzero.errors import out_of_memory
@@ -183,7 +189,7 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path, request: dict
     torch.set_grad_enabled(True)  # an earlier probe may have disabled it
     torch.set_num_threads(1)
     try:
-        return {"status": "answered", "answers": encode(probe(learner, seed)).decode()}
+        return {"status": "answered", "answers": encode(probe(*arguments)).decode()}
     except NotImplementedError as error:
         return {"status": "todo", "text": str(error)}
     except WorldError as error:  # ranks that failed; see rank_probes.py

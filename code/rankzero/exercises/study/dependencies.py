@@ -24,7 +24,8 @@ def code_by_exercise(lab: Lab, source: bytes, exercises: Sequence[Exercise]) -> 
 
 
 def _code(tree: ast.Module, probes: ast.Module, exercise: Exercise) -> str:
-    called = _attributes(_reached(probes, {check.probe for check in exercise.checks}, _global_names))
+    names = {name for check in exercise.checks for name in (check.probe, check.after)}
+    called = _attributes(_reached(probes, names, _global_names))
     always = [node for node in tree.body if not isinstance(node, Definition) or node.decorator_list]
     reached = _reached(tree, {*exercise.functions, *called, *_names(always)}, _names)
     return "\n".join(ast.dump(node) for node in tree.body if node in reached or node in always)

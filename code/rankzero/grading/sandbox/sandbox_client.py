@@ -9,7 +9,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,7 +56,7 @@ def require_sandbox() -> None:
         raise UserError(f"{why}: without a sandbox only submissions that you trust can be graded, with --trusted.")
 
 
-class SandboxServer(contextlib.AbstractContextManager["SandboxServer"]):
+class SandboxServer(AbstractContextManager["SandboxServer"]):
     """The sandbox server's process. Use it as a context; it starts in about the time of `import torch`.
 
     A server that is not `warm` starts at once, and can open sandboxes but run no probe in them.
@@ -128,18 +129,19 @@ def _readable(text: str) -> BinaryIO:
 
 
 class Sandbox(ProbeClient):
-    """One submission in its sandbox. Each exercise may take `seconds` of work in all, whatever the others take."""
+    """One submission. Each request runs in a new sandbox, so that nothing of it is there in the next request.
 
-    def __init__(self, channel: socket.socket, source: bytes, seconds: float) -> None:
+    `opened` opens a sandbox and yields the socket to its supervisor. Each exercise may take `seconds` of work in all,
+    whatever the others take.
+    """
+
+    def __init__(
+        self, opened: Callable[[], AbstractContextManager[socket.socket]], source: bytes, seconds: float
+    ) -> None:
         super().__init__()
-        self._channel, self._seconds = channel, seconds
+        self._opened, self._source, self._seconds = opened, source, seconds
         self._left: dict[str, float] = {}  # seconds, by exercise
         self._failed: set[str] = set()  # exercises with a probe that was too slow by itself, or died
-        self._connection = Connection(os.dup(channel.fileno()))
-        try:
-            self._connection.send_bytes(source)
-        except OSError as error:
-            raise SandboxError(f"the sandbox does not take the submission: {error}") from None
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         """Returns the reply. The exercise's seconds pass meanwhile, except while its processes wait for a core."""
@@ -148,21 +150,15 @@ class Sandbox(ProbeClient):
         if left <= 0:
             return {"replies": [self._late(exercise)] * len(request["probes"]), "printed": ""}
         total = min(left, len(request["probes"]) * (request["seconds"] + 1))
-        began, waited = time.monotonic(), 0.0
         paths = {"file": FILE, "probes_file": path_inside(Path(request["probes_file"]))}
-        try:
-            receive_timeout = struct.pack("ll", int(most_seconds(total) + MARGIN_S), 0)
-            self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, receive_timeout)
-            self._connection.send_bytes(json.dumps({**request, **paths, "total": total}).encode())
-            reply: dict[str, Any] = json.loads(self._connection.recv_bytes(MESSAGE_BYTES))
-            if "trouble" in reply:
-                raise SandboxError(reply["trouble"])
-            assert reply["replies"]
-            waited = reply["waited"]
-        except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
-            raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
-        finally:
-            self._left[exercise] = left - (time.monotonic() - began - waited)
+        message = json.dumps({**request, **paths, "total": total}).encode()
+        with self._opened() as channel:
+            began, waited = time.monotonic(), 0.0
+            try:
+                reply = self._reply(channel, message, total)
+                waited = reply["waited"]
+            finally:
+                self._left[exercise] = left - (time.monotonic() - began - waited)
         statuses = [each.get("status") for each in reply["replies"]]
         cut = statuses[-1] == "timeout" and self._left[exercise] <= 0
         alone = left == self._seconds and len(statuses) == 1  # one probe took all of the exercise's time
@@ -171,6 +167,23 @@ class Sandbox(ProbeClient):
             self._failed.add(exercise)
         if cut:
             self._late(exercise)
+        return reply
+
+    def _reply(self, channel: socket.socket, message: bytes, total: float) -> dict[str, Any]:
+        """Returns the reply to a request that may take `total` seconds of work."""
+        receive_timeout = struct.pack("ll", int(most_seconds(total) + MARGIN_S), 0)
+        try:
+            with Connection(os.dup(channel.fileno())) as connection:
+                channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, receive_timeout)
+                connection.send_bytes(self._source)
+                connection.send_bytes(message)
+                reply: dict[str, Any] = json.loads(connection.recv_bytes(MESSAGE_BYTES))
+            if "trouble" in reply:
+                raise SandboxError(reply["trouble"])
+            if not reply["replies"] or not isinstance(reply["waited"], int | float):
+                raise ValueError("an empty reply")
+        except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
+            raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
         return reply
 
     def _late(self, exercise: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Sandbox server: the warm process inside bubblewrap, which opens and closes one sandbox per submission.
+"""Sandbox server: the warm process inside bubblewrap, which opens and closes one sandbox per request of the grader.
 
-The server imports torch once and never runs a line of a submission. For each submission it forks a launcher, which
+The server imports torch once and never runs a line of a submission. For each request it forks a launcher, which
 makes new namespaces (namespaces.py) and forks their first process, the supervisor. The supervisor receives the
 submission and then requests through its own socket, and forks an untrusted process per request
 (exercises/probes/supervisor.py). When the server kills the supervisor, the kernel ends every process of the sandbox.

@@ -6,7 +6,8 @@ A name stands for everything below it, and `*` for any ending.
 import re
 
 _NAMES = {
-    "frames": "inspect gc.get_* gc.callbacks sys._* sys.settrace sys.setprofile sys.exc_info sys.exception sys.last_*",
+    "frames": "inspect gc.get_* gc.callbacks sys._* sys.settrace sys.setprofile sys.addaudithook "
+    "sys.setswitchinterval sys.exc_info sys.exception sys.last_*",
     "processes": "subprocess multiprocessing torch.multiprocessing concurrent threading _thread signal ctypes cffi "
     "atexit faulthandler resource pty weakref.finalize os.fork* os._exit os.abort os.kill* os.system os.popen os.exec* "
     "os.spawn* os.posix_spawn* os.register_at_fork os.setsid os.pidfd_open sys.exit builtins.exit builtins.quit "
@@ -15,13 +16,22 @@ _NAMES = {
     "sys.path* sys.meta_path sys.stdin sys.__std* sys.argv importlib pkgutil runpy zipimport builtins.__import__ "
     "builtins.__loader__ builtins.__spec__",
     "files": "os.environ* os.getenv* os.putenv os.open os.read os.write os.dup* os.fdopen os.pipe os.close* os.listdir "
-    "os.scandir os.walk os.symlink os.link os.readlink os.chdir glob mmap fcntl linecache pathlib.Path.home "
-    "pathlib.Path.cwd builtins.__file__",
+    "os.scandir os.walk os.symlink os.link os.readlink os.chdir os.setxattr os.getxattr os.listxattr os.removexattr "
+    "os.utime os.mkfifo os.memfd_create os.pread* os.pwrite* os.sendfile glob mmap fcntl linecache pathlib.Path.home "
+    "pathlib.Path.cwd builtins.__file__ torch.from_file torch.UntypedStorage.from_file "
+    "torch.UntypedStorage._new_shared torch.UntypedStorage._new_using_*",
     "network": "socket socketserver ssl urllib requests http httpx aiohttp ftplib smtplib telnetlib xmlrpc asyncio "
     "select selectors websockets paramiko torch.hub torch.utils.model_zoo torch.distributed.rpc "
     "torch.distributed.TCPStore huggingface_hub",
     "patching": "builtins unittest.mock mock torch._C._* torch.utils._python_dispatch._* tracemalloc torch.overrides "
-    "torch.library torch.set_default_* torch.set_num_* torch.autograd.set_* torch.nn.modules.module.register_module_*",
+    "torch.library torch.set_default_* torch.set_num_* torch.autograd.set_* torch.autograd.graph.saved_tensors_hooks "
+    "torch.autograd.graph.disable_saved_tensors_hooks torch.autograd.graph.save_on_cpu "
+    "torch.serialization.add_safe_globals torch.serialization.safe_globals "
+    "torch.nn.modules.module.register_module_*",
+    # What a lab's exercises write by hand.
+    "library": "torch.nn.utils torch.utils.checkpoint torch.nn.parallel torch.distributed.fsdp torch.distributed.optim "
+    "torch.distributed.algorithms torch.distributed._composable torch.distributed.nn torch.distributed.elastic "
+    "torch.utils.data.DistributedSampler torch.utils.data.distributed torch.amp.GradScaler torch.cuda.amp",
     "hidden": "builtins.exec builtins.eval builtins.compile builtins.globals builtins.locals builtins.vars "
     "builtins.bytes.fromhex builtins.bytearray.fromhex base64 zlib marshal pickle dill cloudpickle binascii codecs "
     "lzma bz2 gzip zipfile tarfile shelve types.CodeType types.FunctionType code codeop dis "
@@ -33,7 +43,8 @@ _ATTRIBUTES = {
     "ag_frame __globals__ __closure__ __code__ cell_contents __builtins__ __subclasses__ __mro__ __bases__ _getframe "
     "co_code co_consts __defaults__ __kwdefaults__ __self__ __wrapped__ __objclass__",
     "processes": "_exit",
-    "patching": "__dict__ __class__ __setattr__ __delattr__",
+    "patching": "__dict__ __class__ __setattr__ __delattr__ _compiled_call_impl _call_impl _wrapped_call_impl",
+    "files": "share_memory_ _share_memory_",
     "grader": "__import__ __loader__ __spec__",
     "hidden": "__doc__ __getattribute__",
 }

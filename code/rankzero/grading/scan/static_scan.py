@@ -33,7 +33,7 @@ def scan(source: str | bytes, published: str | bytes = b"") -> tuple[Flag, ...]:
     """Returns the flags of an exercises.py by line, at most 30. Never raises; a syntax error is no flag.
 
     Left out are the flags that the lab's `published` solution has as well: Lab 09's exercises need os.open and signal.
-    Kinds: frames, processes, grader, files, network, patching, objects, hidden.
+    Kinds: frames, processes, grader, files, network, patching, library, objects, hidden.
     """
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     if len(data) > MAX_BYTES:
@@ -147,8 +147,9 @@ class _CodeScanner:
             for argument, default in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
                 self.alias(argument.arg, self.objects(default))
         elif isinstance(node, ast.Match):
-            for capture in (part for case in node.cases for part in ast.walk(case.pattern)):
-                self.alias(getattr(capture, "name", None) or "", self.objects(node.subject))
+            names = [*self.objects(node.subject)]
+            for case in node.cases:
+                self.bind_pattern(case.pattern, names)
         else:
             for target, value in _bindings(node):
                 self.bind_target(target, value)
@@ -164,6 +165,16 @@ class _CodeScanner:
             in_pairs = len(parts) == len(target.elts) and not any(isinstance(part, ast.Starred) for part in target.elts)
             for place, part in enumerate(target.elts):
                 self.bind_target(part, parts[place] if in_pairs else value)
+
+    def bind_pattern(self, pattern: ast.AST, names: list[str]) -> None:
+        """Records the names that a `case` binds to a value, to a part of it, or to its attributes."""
+        self.alias(getattr(pattern, "name", None) or "", names)
+        by_attribute: dict[ast.AST, str] = {}
+        if isinstance(pattern, ast.MatchClass):
+            by_attribute = dict(zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True))
+        for part in ast.iter_child_nodes(pattern):
+            attribute = by_attribute.get(part)
+            self.bind_pattern(part, [f"{name}.{attribute}" for name in names] if attribute else names)
 
     def alias(self, name: str, full_names: Iterable[str]) -> None:
         """Records another name of an imported object."""
@@ -220,6 +231,14 @@ class _CodeScanner:
                     self.flag("patching", f"changes {printable(name)}", node)
         elif isinstance(node, ast.Call):
             self.call(node)
+        elif isinstance(node, ast.Match):
+            for name in self.objects(node.subject):
+                for part in (part for case in node.cases for part in ast.walk(case.pattern)):
+                    for attribute in part.kwd_attrs if isinstance(part, ast.MatchClass) else ():
+                        self.use(f"{name}.{attribute}", part)
+        elif isinstance(node, ast.MatchClass):
+            for attribute in node.kwd_attrs:
+                self.attribute(attribute, node)
         elif isinstance(node, ast.ClassDef):
             if any(keyword.arg == "metaclass" for keyword in node.keywords):
                 self.flag("objects", f"class {printable(node.name)} has a metaclass", node)
