@@ -406,7 +406,7 @@ def zero1_step(parameters, part, optimizer):
     ),
     KnownWrong(
         "part_holds_all_weights",
-        fails=("zero1/state",),
+        fails=("zero1/state", "zero1/memory"),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
         explanation="""The part is a view of all concatenated weights, so every rank holds a second copy of them in
         memory. The optimizer's state is as small as it should be. Give the part memory of its own size.""",

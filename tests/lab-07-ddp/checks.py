@@ -143,6 +143,20 @@ def own_numbers_first(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def sums_last(got: Answers, expected: Answers) -> str | None:
+    """The last K - 1 messages of each rank hold finished sums, if the sums are right."""
+    for case, where in enumerate(cases(expected)):
+        if not equal(got["sums"][case], expected["sums"][case], 1e-9):
+            continue
+        for rank, (mine, sums) in enumerate(zip(got["last"][case], expected["sums"][case], strict=True)):
+            for place, first in enumerate(mine, start=len(mine) + 1):
+                if not any(equal(first, number, 1e-9) for number in sums):
+                    return (
+                        f"{where}: message {place} of rank {rank} holds no finished sums; expected them from there on."
+                    )
+    return None
+
+
 NEIGHBORS = all_of(
     SENT_MESSAGES,
     has_form("received", list_of(row_of(integer, integer)), 2),
@@ -150,7 +164,13 @@ NEIGHBORS = all_of(
     no_collective,
     to_neighbors,
 )
-RING_NEIGHBORS = all_of(NEIGHBORS, has_form("first", either(real_number, none), 2), own_numbers_first)
+RING_NEIGHBORS = all_of(
+    NEIGHBORS,
+    has_form("first", either(real_number, none), 2),
+    own_numbers_first,
+    has_form("last", list_of(real_number), 2),
+    sums_last,
+)
 
 
 def one_message(got: Answers, expected: Answers) -> str | None:
@@ -245,8 +265,12 @@ def sent_once(got: Answers, expected: Answers) -> str | None:
         others = [name for name in names if name != "broadcast"]
         if others:
             return f"rank {rank} called {others[0]}; expected broadcasts only."
+        if sum(sent) != sum(right):
+            both = f"{sum(sent):,} bytes were broadcast; expected {sum(right):,}"
+            return f"rank {rank}: {both}: each parameter and buffer once."
         if sent != right:
-            return f"rank {rank}: {sent:,} bytes were broadcast; expected {right:,}: each parameter and buffer once."
+            both = f"{plural(len(sent), 'broadcast')} for {plural(len(right), 'parameter')} and buffers"
+            return f"rank {rank}: {both}; expected one for each."
         if names != ["broadcast"]:
             return f"rank {rank} called {shorten(names)}; expected ['broadcast']."
     return None
@@ -375,7 +399,7 @@ def reduced_once(got: Answers, expected: Answers) -> str | None:
                 sizes = f"{plural(one[1], 'collective')} of {shorten(one[2:], 60)} bytes"
                 return f"{where}: {sizes}; expected 1 of {other[2:]}."
     if not all(all(rank) for rank in got["in order"]):
-        return "the flat tensor has the gradients in another order than the bucket."
+        return "no all-reduce had the bucket's gradients in one flat tensor, in the bucket's order."
     return None
 
 
@@ -680,7 +704,7 @@ EXERCISES = (
                 points=1,
                 probe="started",
                 judge=all_of(
-                    has_form("bytes", integer, 1),
+                    has_form("bytes", list_of(count), 1),
                     has_form("calls", list_of(short_text), 1),
                     has_form("changed", integer, 1),
                     sent_once,

@@ -26,16 +26,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.exercises.probes.collective_waits import SettledCounter, Waits
 from rankzero.exercises.probes.loader import source_lines
-from rankzero.exercises.probes.rank_probes import Place, StuckRanksError, run_on_ranks
+from rankzero.exercises.probes.rank_probes import Place, StuckRanksError, let_go_on, run_on_ranks, wait_to_go_on
 from rankzero.exercises.probes.untrusted_values import flat, gradients, plain_number, type_name
-from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.collectives import NAMESPACES, SILENT, CollectiveCounter
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
 ROWS = 12  # divides by 1, 2, 3 and 4 ranks
 SECONDS = 4.0  # a world's time limit; a right answer takes a fortieth of it on an idle machine
 
 
-_torchs_init = DistributedDataParallel.__init__
+_torchs_init, _torchs_reducer = DistributedDataParallel.__init__, dist.Reducer.__init__
 
 
 def not_by_hand(*_: Any, **__: Any) -> None:
@@ -44,6 +44,7 @@ def not_by_hand(*_: Any, **__: Any) -> None:
 
 
 DistributedDataParallel.__init__ = not_by_hand  # type: ignore[method-assign]
+dist.Reducer.__init__ = not_by_hand  # type: ignore[method-assign]
 
 
 def in_world(function: Callable[..., Any], ranks: int, *args: Any) -> list[Any]:
@@ -141,15 +142,16 @@ class Messages(TorchDispatchMode):
     def __init__(self, sizes: MessageSizes) -> None:
         super().__init__()
         self.sizes = sizes
-        self.first: float | None = None
+        self.firsts: list[float] = []  # the first number of each message that was sent
         self.sent: list[list[int]] = []
         self.received: list[list[int]] = []
         self.others: list[str] = []
         self.begun = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == "c10d":
-            name = str(func).split(".")[1]
+        name = str(func).split(".")[1]
+        counts = func.namespace in NAMESPACES and name not in SILENT
+        if counts:
             if name in ("send", "recv_"):
                 self.begun += 1
                 row = [int(args[2]), sum(tensor.numel() for tensor in args[0])]
@@ -160,12 +162,12 @@ class Messages(TorchDispatchMode):
                     raise RuntimeError(failure)  # here: reports leave out frames of this name only
                 if row[1]:
                     (self.sent if name == "send" else self.received).append(row)
-                if name == "send" and row[1] and self.first is None:
-                    self.first = float(torch.cat([tensor.flatten() for tensor in args[0]])[0])
+                if name == "send" and row[1]:
+                    self.firsts.append(float(torch.cat([tensor.flatten() for tensor in args[0]])[0]))
             else:
                 self.others.append(name.strip("_"))
         result = func(*args, **(kwargs or {}))
-        if func.namespace == "c10d":
+        if counts:
             KEPT_HANDLES.append(result)
         return result
 
@@ -242,13 +244,16 @@ def _ring(learner: ModuleType, seed: int, cases: list[Case], sizes: MessageSizes
         with Messages(sizes) as messages:
             learner.ring_all_reduce(tensor)
         # With fewer numbers than ranks, the first chunk may be empty. Whole numbers of two ranks may be equal.
-        can_compare = len(given) >= dist.get_world_size() > 1 and dtype == torch.float64
-        first_sent = messages.first if can_compare else None
-        results.append([flat_list([tensor]), messages.sent, messages.received, messages.others, first_sent, given])
+        ranks, firsts = dist.get_world_size(), messages.firsts
+        can_compare = len(given) >= ranks > 1 and dtype == torch.float64
+        first_sent = firsts[0] if can_compare and firsts else None
+        last_sent = firsts[ranks - 1 :] if can_compare and len(firsts) == 2 * (ranks - 1) else []
+        sums = flat_list([tensor])
+        results.append([sums, messages.sent, messages.received, messages.others, first_sent, given, last_sent])
     return results
 
 
-RING_NAMES = ("sums", "sent", "received", "others", "first", "given")
+RING_NAMES = ("sums", "sent", "received", "others", "first", "given", "last")
 
 
 def ring(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -393,7 +398,7 @@ def _started(learner: ModuleType, seed: int) -> list[Any]:
     return [
         flat_list(model.parameters()),
         flat_list(model.buffers()),
-        counter.bytes["broadcast"],
+        sorted(record.bytes for record in counter.records if record.collective == "broadcast" and record.bytes),
         sorted({record.collective for record in counter.records}),
         sum(one != other for one, other in zip(before, identities(model), strict=True)),
         counter.unwaited,
@@ -530,7 +535,7 @@ class Flat(SettledCounter):
         self.whole = torch.cat(
             [(torch.zeros_like(p) if grad is None else grad).detach().flatten() for p, grad in pairs]
         )
-        self.ordered = True
+        self.ordered = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if str(func).startswith("c10d.allreduce_"):
@@ -580,11 +585,10 @@ def _late(learner: ModuleType, seed: int) -> list[Any]:
     def note() -> None:
         if rank == 0 and not early:
             early.append(starting)
-            store.set("go on", "yes")
+            let_go_on()
 
-    store = dist.distributed_c10d._get_default_store()
     if rank:
-        store.wait(["go on"])
+        wait_to_go_on()
     waits = Waits(note)
     finish = learner.reduce_bucket(bucket)
     starting = False
@@ -663,7 +667,7 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
         square_loss(single_process, batch, whole=True).backward()
         computed += gradient_list(model)
         expected_values += gradient_list(single_process)
-        sent.append([[record.bytes for record in counter.records], early[0], in_backward, counter.calls["all_reduce"]])
+        sent.append([[record.bytes for record in counter.records], early[0], in_backward, len(counter.records)])
     return [computed, expected_values, sent]
 
 
@@ -690,7 +694,6 @@ def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
     model, single_process = Chain(seed), Chain(seed)
     x, y = rows(seed)
     finish = learner.overlap(model, 1)
-    store = dist.distributed_c10d._get_default_store()
     loss = square_loss(model, (my_rows(x), my_rows(y)))
     in_backward: list[bool] = []
     backward = True
@@ -698,11 +701,11 @@ def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
     def note() -> None:
         if dist.get_rank() == 0 and not in_backward:
             in_backward.append(backward)
-            store.set("go on", "yes")
+            let_go_on()
 
     waits = Waits(note)
     if dist.get_rank() == 1:
-        store.wait(["go on"])
+        wait_to_go_on()
     loss.backward()
     backward = False
     finish()
@@ -758,7 +761,7 @@ def _forked(learner: ModuleType, seed: int) -> list[Any]:
             (F.mse_loss(single_process(x.chunk(3)[rank], used[rank]), y.chunk(3)[rank]) / 3).backward()
         computed += gradient_list(model)
         expected_values += [0.0 if np.isnan(number) else number for number in gradient_list(single_process)]
-        sent.append(counter.calls["all_reduce"])
+        sent.append(len(counter.records))
     return [computed, expected_values, sent]
 
 
@@ -775,15 +778,15 @@ def forked(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------------------- shard
 _torchs: list[int] = []  # calls of PyTorch's own sampler, which the learner replaces in this exercise
-_sampler_iter = torch.utils.data.DistributedSampler.__iter__
+_sampler_init = torch.utils.data.DistributedSampler.__init__
 
 
-def _noting(sampler: Any) -> Any:
+def _noting(*arguments: Any, **settings: Any) -> None:
     _torchs.append(1)
-    return _sampler_iter(sampler)
+    _sampler_init(*arguments, **settings)
 
 
-torch.utils.data.DistributedSampler.__iter__ = _noting  # type: ignore[method-assign]
+torch.utils.data.DistributedSampler.__init__ = _noting  # type: ignore[method-assign]
 
 
 def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, bool]]) -> dict[str, Any]:
@@ -881,12 +884,15 @@ def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
     """Returns one rank's loss and gradients, and for each forward and backward: rows, sent, DDP's flag, sum of tokens.
 
-    `sent` tells whether gradients were sent before. `others` are the all-reduces before, of a loss or a count.
+    `sent` tells whether gradients were sent before. `others` are the collectives before, of a loss or a count.
     """
     model, single_process = make_gpt(seed), make_gpt(seed)
-    with patch.object(DistributedDataParallel, "__init__", _torchs_init):
+    torchs = patch.object(DistributedDataParallel, "__init__", _torchs_init)
+    with torchs, patch.object(dist.Reducer, "__init__", _torchs_reducer):
         ddp = DistributedDataParallel(model)
-    token_loss(ddp, *map(my_rows, tokens(seed + 1, model.config))).backward()  # the first rebuilds the buckets
+    for _ in range(2):  # the second forward pass rebuilds the buckets, and sends their order
+        model.zero_grad()
+        token_loss(ddp, *map(my_rows, tokens(seed + 1, model.config))).backward()
     if not old:
         model.zero_grad()
     ddp.train(not old)
@@ -894,12 +900,13 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
     rank_x, rank_y = my_rows(x).clone(), my_rows(y).clone()
     events: list[list[int]] = []
     others: list[int] = []
+    small = SMALL * dist.get_world_size()  # an all-gather sends a loss and a count of each rank
     with CollectiveCounter() as counter:
 
         def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            sizes = [record.bytes for record in counter.records if record.collective == "all_reduce"]
-            sent = max(sizes, default=0) > SMALL
-            others.append(sum(size <= SMALL for size in sizes))
+            sizes = [record.bytes for record in counter.records]
+            sent = max(sizes, default=0) > small
+            others.append(sum(size <= small for size in sizes))
             events.append([len(inputs[0]), sent, bool(ddp.require_backward_grad_sync), int(inputs[0].sum())])
             output.register_hook(lambda gradient: events.append([0, sent, bool(ddp.require_backward_grad_sync), 0]))
 
@@ -908,7 +915,6 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
         hook.remove()
     whole = token_loss(single_process, x, y)
     whole.backward()
-    small = [record for record in counter.records if record.collective == "all_reduce" and record.bytes <= SMALL]
     return [
         type_name(loss),
         plain_number(loss),
@@ -916,8 +922,12 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
         gradient_list(model),
         gradient_list(single_process),
         events,
-        [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > SMALL],
-        [int((rank_x != my_rows(x)).sum() + (rank_y != my_rows(y)).sum()), int(ddp.training), len(small)],
+        [record.bytes for record in counter.records if record.bytes > small],
+        [
+            int((rank_x != my_rows(x)).sum() + (rank_y != my_rows(y)).sum()),
+            int(ddp.training),
+            sum(record.bytes <= small for record in counter.records),
+        ],
         [bool(ddp.require_backward_grad_sync)],
         others,
     ]

@@ -257,6 +257,22 @@ def norms(which: str) -> Judge:
     return all_of(has_form(norm, number, 2), has_form(kinds, short_text, 2), judge)
 
 
+def sends_its_squares(which: str) -> Judge:
+    """The one number that a rank adds to the all-reduce is the sum of the squares of its own, if the norm is right."""
+    sent = f"sent{which}"
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got[sent], expected[sent], strict=True)):
+            for place, of in enumerate(clipped_gradients(expected, which)):
+                norms = got[f"norm{which}"][rank][place], expected[f"norm{which}"][rank][place]
+                if equal(*norms, TOLERANCE) and not equal(mine[place], wanted[place], 1e-5):
+                    both = f"sent {shorten(mine[place])} in its all-reduces; expected {shorten(wanted[place])}"
+                    return f"for {of}, rank {rank} {both}: the sum of the squares of its own numbers."
+        return None
+
+    return all_of(has_form(sent, list_of(real_number), 2), judge)
+
+
 def parts_clipped(which: str) -> Judge:
     """Every rank's part was multiplied by the right number, in place."""
     parts, moved, limits = f"part{which}", f"moved{which}", f"limits{which}"
@@ -446,21 +462,28 @@ def gradients_added(got: Answers, expected: Answers) -> str | None:
 def given_back(got: Answers, expected: Answers) -> str | None:
     """full.grad is None, and the storage of full has no bytes."""
     for rank, mine in enumerate(got["left"]):
-        for has_gradient, size in (entry for turn in mine for entry in turn):
+        for has_gradient, size, room in (entry for turn in mine for entry in turn):
             if has_gradient:
                 return f"on rank {rank}, full.grad is still there: the whole gradient stays in memory."
             if size:
                 return f"on rank {rank}, the storage of full has {size} bytes after reduce_into_part; expected 0."
+            if room:
+                return (
+                    f"on rank {rank}, the storage of part.grad has {room} numbers more than part.grad; expected none."
+                )
     return None
 
 
 # ----------------------------------------------------------------------------------------------------- sharded_forward
+TIMES = ("forward", "backward", "the second forward", "the second backward")
+
+
 def freed(got: Answers, expected: Answers) -> str | None:
     """The whole weights are gone when they should be, and there when they should be."""
     weights, ranks = expected["sizes"][0], expected["ranks"]
     for rank, (mine, wanted) in enumerate(zip(got["held"], expected["held"], strict=True)):
         for mode, (after, right) in zip(MODES, zip(mine, wanted, strict=True), strict=True):
-            for when, one, other in zip(("forward", "backward"), after, right, strict=True):
+            for when, one, other in zip(TIMES, after, right, strict=True):
                 if one != other:
                     return (
                         f"{mode}, rank {rank} holds {one} numbers of whole weights after {when}; expected {other} "
@@ -535,8 +558,8 @@ def given_whole(got: Answers, expected: Answers) -> str | None:
                 return f"with {policy}, loss_of was given {kind} on rank {rank}; expected {right}."
             if wrong := arrays_differ(got["given"][rank][place], expected["given"][rank][place], 0):
                 return f"with {policy}, the vector given to loss_of on rank {rank} {wrong}"
-            if (times := got["times"][rank][place]) != 1:
-                return f"with {policy}, loss_of was called {times} times on rank {rank}; expected 1."
+            if (times := got["times"][rank][place]) != 3:
+                return f"with {policy}, loss_of was called {times} times in three steps on rank {rank}; expected 3."
     return None
 
 
@@ -583,6 +606,9 @@ def right_files(got: Answers, expected: Answers) -> str | None:
         others = [rank for rank, count in enumerate(got[name]) if count]
         if others:
             return f"rank {others[0]} {verb}; expected only rank 0 to do so."
+    others = [rank for rank, count in enumerate(got["others"]) if count]
+    if others:
+        return f"rank {others[0]} wrote the file of another rank; expected each rank to write its own."
     changed = next((f"{number} numbers of rank {rank}'s" for rank, number in enumerate(got["changed"]) if number), "")
     return f"{changed} part changed while it was saved." if changed else None
 
@@ -645,19 +671,19 @@ LOADED_RIGHT = all_of(
 
 def reads_its_part(got: Answers, expected: Answers) -> str | None:
     """Hardly more bytes were read than the part has, and no file was whole in memory."""
-    part, read, most = 8 * expected["each"], got["read"], got["most"]
+    part, read, most, reader = 8 * expected["each"], got["read"], got["most"], f"rank {expected['reader']} of 16"
     if expected["read"] is not None and not (integer(read) and part <= read <= 2 * part):
         return (
-            f"rank 1 of 16 read {many(read)} bytes of {16 * part:,} that 2 ranks saved; expected {part:,}, its part, "
+            f"{reader} read {many(read)} bytes of {16 * part:,} that 2 ranks saved; expected {part:,}, its part, "
             "which is an eighth of one file."
         )
     if not (integer(most) and part <= most < 7.5 * part):
         return (
-            f"rank 1 of 16 allocated up to {many(most)} bytes at once to load a part of {part:,} bytes; expected less "
+            f"{reader} allocated up to {many(most)} bytes at once to load a part of {part:,} bytes; expected less "
             f"than {8 * part:,}, the size of one file."
         )
     if not equal(got["large"], expected["large"], TOLERANCE):
-        return f"the sum of rank 1's part {mismatch_text(got['large'], expected['large'])}"
+        return f"the sum of {reader}'s part {mismatch_text(got['large'], expected['large'])}"
     return None
 
 
@@ -772,6 +798,8 @@ EXERCISES = (
                 all_of(
                     calls("calls", lambda expected: clipped_gradients(expected, LONG)),
                     calls("calls at the limit", lambda expected: clipped_gradients(expected, AT_THE_LIMIT)),
+                    sends_its_squares(LONG),
+                    sends_its_squares(AT_THE_LIMIT),
                 ),
                 requires=("clip/norm",),
             ),
@@ -902,7 +930,7 @@ EXERCISES = (
                 "frees the whole gradient and the whole weights",
                 1,
                 "wholes",
-                all_of(has_form("left", row_of(boolean, count), 3), given_back),
+                all_of(has_form("left", row_of(boolean, count, count), 3), given_back),
                 requires=("whole_weights/reduced",),
             ),
         ),
@@ -1052,7 +1080,9 @@ EXERCISES = (
                 "writes each rank's numbers, and the manifest",
                 2,
                 "saves",
-                all_of(*(has_form(name, count, 1) for name in ("manifests", "renames", "changed")), right_files),
+                all_of(
+                    *(has_form(name, count, 1) for name in ("manifests", "renames", "changed", "others")), right_files
+                ),
             ),
             Check(
                 "save_parts/complete",

@@ -5,12 +5,14 @@ makes inputs; ranks do every computation, including the single-process result fo
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch._C._distributed_c10d as c10d
+import torch.distributed as dist
 
 from rankzero.exercises.probes.argument_notes import NOTES, nothing_text
 from rankzero.exercises.probes.loader import called_none_text, caller_text, with_source_lines
@@ -40,6 +42,38 @@ def block_backend_calls() -> None:
     """Makes direct calls of a backend's methods fail, in this process and in its forks."""
     for name in COMMUNICATE:
         setattr(c10d.Backend, name, _refuse_backend_call)
+
+
+# The group's store is for numbers between ranks that no collective counts. Only a probe's own signals go through it.
+_STORE = {name: getattr(c10d.Store, name) for name in ("set", "get", "add", "wait", "append", "multi_set", "multi_get")}
+_STORE |= {name: getattr(c10d.Store, name) for name in ("compare_set", "check", "queue_push", "queue_pop")}
+
+
+def _refuse_store(*_: Any, **__: Any) -> NoReturn:
+    """Replaces a store's methods while a learner's code runs."""
+    raise RuntimeError("the group's store is not for data: send it by a function of torch.distributed")
+
+
+@contextmanager
+def _closed_store() -> Iterator[None]:
+    """Makes the methods of stores fail."""
+    for name in _STORE:
+        setattr(c10d.Store, name, _refuse_store)
+    try:
+        yield
+    finally:
+        for name, method in _STORE.items():
+            setattr(c10d.Store, name, method)
+
+
+def let_go_on() -> None:
+    """Ends `wait_to_go_on` on the other ranks."""
+    _STORE["set"](dist.distributed_c10d._get_default_store(), "go on", "yes")
+
+
+def wait_to_go_on() -> None:
+    """Waits until a rank calls `let_go_on`."""
+    _STORE["wait"](dist.distributed_c10d._get_default_store(), ["go on"])
 
 
 @dataclass(frozen=True)
@@ -109,10 +143,12 @@ def run_on_ranks(
     def call_and_check(*args: Any) -> Any:
         check = TAMPER_CHECK
         if check is None:
-            return function(*args), NOTES
+            with _closed_store():
+                return function(*args), NOTES
         unchanged = check.comparison()
         try:
-            value = function(*args)  # may change the check, but nothing in this frame
+            with _closed_store():
+                value = function(*args)  # may change the check, but nothing in this frame
         except Exception as error:
             if isinstance(error, TypeError | AttributeError):
                 error.args = (f"{error}{nothing_text(error) or called_none_text(error)}",)

@@ -22,14 +22,21 @@ OPERATIONS = {
     "allreduce_coalesced_": ("all_reduce", 0),
     "all_reduce": ("all_reduce", 0),
     "all_reduce_": ("all_reduce", 0),
+    "all_reduce_coalesced": ("all_reduce", 0),
+    "all_reduce_coalesced_": ("all_reduce", 0),
     "allgather_": ("all_gather", 0),
     "_allgather_base_": ("all_gather", 0),
+    "allgather_coalesced_": ("all_gather", 0),
     "allgather_into_tensor_coalesced_": ("all_gather", 0),
     "all_gather_into_tensor": ("all_gather", None),  # functional: the returned tensor
+    "all_gather_into_tensor_out": ("all_gather", None),
+    "all_gather_into_tensor_coalesced": ("all_gather", None),
     "reduce_scatter_": ("reduce_scatter", 1),
     "_reduce_scatter_base_": ("reduce_scatter", 1),
     "reduce_scatter_tensor_coalesced_": ("reduce_scatter", 1),
     "reduce_scatter_tensor": ("reduce_scatter", 0),
+    "reduce_scatter_tensor_out": ("reduce_scatter", 0),
+    "reduce_scatter_tensor_coalesced": ("reduce_scatter", 0),
     "broadcast_": ("broadcast", 0),
     "broadcast": ("broadcast", 0),
     "reduce_": ("reduce", 0),
@@ -39,11 +46,16 @@ OPERATIONS = {
     "alltoall_base_": ("all_to_all", 1),
     "all_to_all_single": ("all_to_all", 0),
     "send": ("send", 0),
+    "isend": ("send", 0),
     "recv_": ("recv", 0),
+    "irecv": ("recv", 0),
     "recv_any_source_": ("recv", 0),
     "barrier": ("barrier", None),
     "monitored_barrier_": ("barrier", None),
 }
+NAMESPACES = ("c10d", "_c10d_functional", "symm_mem")
+# Operations that send nothing. Any other operation without an entry above counts under its own name.
+SILENT = {"wait_tensor", "check_for_nan", "_wrap_tensor_autograd"}
 # Bytes that one rank of n sends per byte of the message, by the ring algorithm (NCCL's documentation, PERFORMANCE.md).
 RING = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -84,16 +96,12 @@ class CollectiveCounter(TorchDispatchMode):
         if any(issubclass(kind, DTensor) for kind in types):
             return NotImplemented  # the DTensor's own dispatch runs first and calls c10d through this mode
         result = func(*args, **(kwargs or {}))
-        if func.namespace in ("c10d", "_c10d_functional"):
-            operation = OPERATIONS.get(func._schema.name.split("::")[1])
-            if operation:
-                collective, index = operation
-                functional = func.namespace == "_c10d_functional" and index is None
-                whole = result if functional else args[index] if index is not None else None
-                message = [leaf for leaf in tree_leaves(whole) if isinstance(leaf, Tensor)]
-                size = sum(tensor.numel() * tensor.element_size() for tensor in message)
-                dtype = str(message[0].dtype).removeprefix("torch.") if message else ""
-                self.records.append(Record(collective, size, dtype, _ranks(args)))
+        name = func._schema.name.split("::")[1]
+        if func.namespace in NAMESPACES and name not in SILENT:
+            collective, message = _message(func.namespace, name, args, result)
+            size = sum(tensor.numel() * tensor.element_size() for tensor in message)
+            dtype = str(message[0].dtype).removeprefix("torch.") if message else ""
+            self.records.append(Record(collective, size, dtype, _ranks(args)))
         return result
 
     @property
@@ -119,6 +127,16 @@ class CollectiveCounter(TorchDispatchMode):
         lines = [f"{'collective':<16}{'calls':>7}{'bytes':>16}"]
         lines += [f"{name:<16}{calls:>7}{self.bytes[name]:>16,}" for name, calls in self.calls.items()]
         return "\n".join(lines)
+
+
+def _message(namespace: str, name: str, args: Any, result: Any) -> tuple[str, list[Tensor]]:
+    """Returns the collective of an operation, and the tensors of its whole message."""
+    collective, index = OPERATIONS.get(name, (name.strip("_"), -1))
+    if index is None:
+        whole = result if namespace == "_c10d_functional" else None
+    else:
+        whole = args if index < 0 else args[index]
+    return collective, [leaf for leaf in tree_leaves(whole) if isinstance(leaf, Tensor)]
 
 
 def _ranks(args: Any) -> int:
