@@ -851,6 +851,10 @@ CHANGES = {
         "import rankzero.learn.distributed.collectives as c\nc.CollectiveCounter.__enter__ = 0",
         "CollectiveCounter.__enter__",
     ),
+    "a method of an object": ("import torch\ntorch.ops.load_library = print", "torch.ops.load_library"),
+    "what empties a folder": ("import shutil\nshutil.rmtree = print", "shutil.rmtree"),
+    "what learns of an end": ("import weakref\nweakref.finalize = print", "weakref.finalize"),
+    "what finds tensors": ("import torch.utils._pytree as p\np.tree_iter = print", "torch.utils._pytree.tree_iter"),
     "its code": ("import torch.nn.functional as F\nF.cross_entropy.__code__ = F.nll_loss.__code__", "cross_entropy"),
     "a module": ("import sys\nsys.modules['rankzero.learn.models.gpt'] = sys", "rankzero.learn.models.gpt"),
     "the probes": ("import sys\nf = sys._getframe()\nwhile 'probes' not in f.f_locals: f = f.f_back\n"

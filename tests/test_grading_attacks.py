@@ -37,6 +37,7 @@ SAMPLE = {
     "memory_at_once",
     "ignores_signals",
     "kills_everyone",
+    "lab-02/kept_beside_the_file",
 }
 LAB = find_lab("02")
 LONG_S = 200.0  # a killed process ends sooner

@@ -1,5 +1,6 @@
 """Probes that run a learner's code on ranks: replies for code that works, fails, hangs, or differs by rank."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,21 @@ def total(learner, seed):
 
 def again(learner, seed):
     return total(learner, seed)
+
+def begins(learner, seed):
+    return {"handed bytes": np.frombuffer(learner.begin(seed), np.uint8), "begun": [seed]}
+
+def goes_on(learner, seed, handed):
+    return {"sees": list(map(str, learner.kept)), "bytes": handed["handed bytes"].tobytes().decode()}
+
+def waits(learner, seed):
+    def rank():
+        from rankzero.exercises.probes.collective_waits import SettledCounter
+        with SettledCounter() as counter:
+            learner.total(torch.ones(3))
+        return counter.unwaited
+
+    return {"unwaited": run_on_ranks(rank, 2)}
 """
 FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\n"
 
@@ -39,15 +55,21 @@ class Files(NamedTuple):
     checks: Path
 
 
-def ask(client: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
-    """Returns the replies of both probes to a file whose `total` has this body."""
+def ask(
+    client: LocalProbeClient,
+    folder: Path,
+    body: str,
+    name: str = "exercises.py",
+    probes: Mapping[str, str] = {"total": "", "again": ""},
+) -> dict[str, Reply]:
+    """Returns the replies of probes, each with the probe that goes before it, to a file whose `total` has this body."""
     (folder / "probes.py").write_text(PROBES)
     file = folder / name
     file.write_text(FIRST + body)
     client.forget(file)
     (folder / "checks.py").write_text("EXERCISES = ()")
     lab: Any = Files(folder / "probes.py", folder / "checks.py")
-    checks = [Check(name, "", 1, name, lambda got, expected: None) for name in ("total", "again")]
+    checks = [Check(name, "", 1, name, lambda *_: None, after=after) for name, after in probes.items()]
     exercise = Exercise("total", ("total",), 1, "", "", (), tuple(checks))
     return {check.name: client.ask(lab, file, exercise, check, 5) for check in checks}
 
@@ -107,3 +129,39 @@ def test_a_failure_in_another_function_names_the_line_that_led_to_it(client: Loc
 def test_a_changed_argument_is_noted_on_ranks(client: LocalProbeClient, tmp_path: Path) -> None:
     assert ask(client, tmp_path, "    return tensor.zero_()")["total"].notes == {"total tensor changed"}
     assert ask(client, tmp_path, "    return tensor.clone().zero_()")["total"].notes == frozenset()
+
+
+def test_a_probe_gets_the_answers_of_the_probe_before_it_and_nothing_else(
+    client: LocalProbeClient, tmp_path: Path
+) -> None:
+    body = "    pass\n\n\nkept = []\n\n\ndef begin(seed):\n    kept.append(seed)\n    return b'five'\n"
+    reply = ask(client, tmp_path, body, probes={"goes_on": "begins"})["goes_on"]
+    assert reply.answers == {"sees": [], "bytes": "five", "begun": [5]}
+    failing = body.replace("return b'five'", "return 1 / 0")
+    reply = ask(client, tmp_path, failing, probes={"goes_on": "begins"})["goes_on"]
+    assert (reply.status, "ZeroDivisionError" in reply.text) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("way", "unwaited"),
+    [
+        ("work.wait()", 0),
+        ("work.is_completed()", 1),
+        ("while not work.is_completed(): pass", 0),
+        ("work.get_future()", 1),
+        ("work.get_future().done()", 1),
+        ("work.get_future().wait()", 0),
+        ("work.get_future().then(lambda future: future.value()).wait()", 0),
+        ("torch.futures.wait_all([work.get_future()])", 0),
+    ],
+)
+def test_one_question_is_no_wait(client: LocalProbeClient, tmp_path: Path, way: str, unwaited: int) -> None:
+    body = f"    work = dist.all_reduce(tensor, async_op=True)\n    {way}"
+    reply = ask(client, tmp_path, body, probes={"waits": ""})["waits"]
+    assert reply.answers.get("unwaited") == [unwaited] * 2, reply.text
+
+
+def test_the_store_of_the_group_sends_no_numbers(client: LocalProbeClient, tmp_path: Path) -> None:
+    reply = ask(client, tmp_path, "    dist.distributed_c10d._get_default_store().set('a', str(tensor))")["total"]
+    assert reply.status == "error"
+    assert "the group's store is not for data" in reply.text

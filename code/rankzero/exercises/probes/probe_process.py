@@ -117,6 +117,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], fol
         return
     rank_probes.LEARNER = (file, tuple(request["functions"]))
     tamper_check = TAMPER_CHECK or TamperCheck()
+    tamper_check.renew()
     tamper_check.add("the probes", probes)
     if not request.get("trusted"):
         rank_probes.TAMPER_CHECK = tamper_check
@@ -136,7 +137,8 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], fol
                 return
             refusals = (_refusal(learner, function, file) for function in request["functions"])
             refused = next((refusal for refusal in refusals if refusal), None)
-            argument_notes.watch_arguments(learner, request["functions"] or request["others"])
+            watched = request["functions"] or request["others"]
+            argument_notes.watch_arguments(learner, watched, generators=not request.get("graded"))
             loaded_seed = seed
         _heed_alarm(request, file, send)
         if refused:

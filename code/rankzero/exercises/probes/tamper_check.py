@@ -27,14 +27,24 @@ import numpy as np
 
 MODULES = {
     *("builtins", "contextlib", "copy", "functools", "gc", "itertools", "json", "math", "operator", "os", "pathlib"),
-    *("pickle", "random", "statistics", "struct", "tempfile", "time", "tracemalloc", "unittest.mock"),
-    *("multiprocessing.connection", "numpy", "numpy.linalg", "numpy.random", "numpy.testing"),
+    *("pickle", "random", "shutil", "statistics", "struct", "tempfile", "time", "tracemalloc", "unittest.mock"),
+    *(
+        "weakref",
+        "multiprocessing.connection",
+        "multiprocessing.reduction",
+        "numpy",
+        "numpy.linalg",
+        "numpy.random",
+        "numpy.testing",
+    ),
     *("torch", "torch._C._nn", "torch._tensor", "torch.amp.autocast_mode", "torch.autograd"),
     *("torch.autograd.function", "torch.autograd.grad_mode", "torch.autograd.graph", "torch.distributed"),
     *("torch.functional", "torch.linalg", "torch.nn", "torch.nn.functional"),
     *("torch.nn.init", "torch.nn.modules.module", "torch.nn.parameter", "torch.nn.utils", "torch.optim"),
     *("torch.optim.lr_scheduler", "torch.optim.optimizer", "torch.overrides", "torch.random", "torch.testing"),
-    *("torch.utils._python_dispatch", "torch.utils.flop_counter"),
+    *("torch.utils._python_dispatch", "torch.utils._pytree", "torch.utils.flop_counter", "torch.serialization"),
+    *("torch.utils.checkpoint", "torch.nn.utils.clip_grad", "torch.nn.parallel.distributed", "torch.storage"),
+    *("torch.utils.data.distributed", "torch.multiprocessing.reductions", "torch.distributed.distributed_c10d"),
 }
 BY_TORCH = {"torch.manual_seed"}  # wrapped by torch._dynamo at its first import
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement; other classes cannot be changed
@@ -56,24 +66,33 @@ class TamperCheck:
         # Names, a function that reads their values, its argument, and the values.
         self._places: list[tuple[Sequence[str], Callable[[Any], tuple[Any, ...]], Any, tuple[Any, ...]]] = []
         self._kinds: list[tuple[str, Any, type]] = []  # name of a module or class, itself, its type
-        self._classes: list[tuple[str, Mapping[str, Any], set[str], type]] = []
+        # Name of a class or an instance, its names, those at the beginning, and the classes whose names they may hide.
+        self._classes: list[tuple[str, Mapping[str, Any], set[str], tuple[type, ...]]] = []
         self._seen: set[int] = set()
         self._watch_keys(watched, sys.modules, watched)
         for name in watched:
             self.add(name, sys.modules[name])
         self._settings = [(SETTING + name, asked, call(*asked)) for name, *asked in _settings()]
 
+    def renew(self) -> None:
+        """Takes what is watched as it is now: a lab's probes may replace functions that a learner is not to call."""
+        self._places = [(names, getter, owner, getter(owner)) for names, getter, owner, _ in self._places]
+        self._classes = [(name, space, set(space), bases) for name, space, _, bases in self._classes]
+
     def add(self, name: str, module: ModuleType) -> None:
         """Watches this module as well."""
         self._kinds.append((name, module, type(module)))
         self._keep(name, vars(module))
-        for value in list(vars(module).values()):
+        for key, value in list(vars(module).items()):
+            if (space := _own_names(value)) is not None and id(value) not in self._seen:
+                self._seen.add(id(value))
+                self._keep(f"{name}.{key}", space, type(value).__mro__)
             if issubclass(type(value), type) and value.__flags__ & _HEAP and id(value) not in self._seen:
                 self._seen.add(id(value))
                 class_name = f"{value.__module__}.{value.__name__}"
                 self._kinds.append((class_name, value, type(value)))
                 self._watch([class_name, class_name], _OF_CLASS, value)
-                self._keep(class_name, vars(value), value)
+                self._keep(class_name, vars(value), value.__mro__[1:])
 
     def watch_value(self, name: str, module: ModuleType, key: str) -> None:
         """Watches a variable of a module as well."""
@@ -86,15 +105,16 @@ class TamperCheck:
     def _watch(self, names: Sequence[str], getter: Callable[[Any], tuple[Any, ...]], owner: Any) -> None:
         self._places.append((names, getter, owner, getter(owner)))
 
-    def _keep(self, name: str, space: Mapping[str, Any], kind: type | None = None) -> None:
+    def _keep(self, name: str, space: Mapping[str, Any], bases: tuple[type, ...] = ()) -> None:
+        """Watches the functions of a namespace, and whether it gets names that hide those of `bases`."""
         parts = {key: value for key, value in space.items() if issubclass(type(value), _PARTS)}
         keys = [key for key in parts if f"{name}.{key}" not in BY_TORCH]
         self._watch_keys([f"{name}.{key}" for key in keys], space, keys)
         for key in keys:
             for function in _functions_in(parts[key]):
                 self._keep_function(f"{name}.{key}", function)
-        if kind:
-            self._classes.append((name, space, set(space), kind))
+        if bases:
+            self._classes.append((name, space, set(space), bases))
 
     def _keep_function(self, name: str, function: FunctionType) -> None:
         if id(function) in self._seen:
@@ -153,15 +173,16 @@ class TamperCheck:
         return self.hidden()
 
     def hidden(self) -> str:
-        """Returns the name of the first method that a new method of a subclass hides; an empty string if there is none.
+        """Returns the name of the first method that a new name of a subclass or an instance hides; '' if there is none.
 
         A seal cannot tell it from the names that torch and Python add to classes themselves.
         """
-        for name, now, before, kind in self._classes:
+        for name, now, before, bases in self._classes:
             if len(now) == len(before):
                 continue
             new = [key for key in now if key not in before and key != "__slotnames__"]  # added by copying
-            if hides := [key for key in new if any(key in vars(base) for base in kind.__mro__[1:])]:
+            hidden = [(key, vars(base)[key]) for key in new for base in bases if key in vars(base)]
+            if hides := [key for key, value in hidden if not isinstance(value, functools.cached_property)]:
                 return f"{name}.{hides[0]}"
         return ""
 
@@ -192,6 +213,18 @@ def _settings() -> Iterator[tuple[Any, ...]]:
     yield "torch's dispatch mode", torch._C._len_torch_dispatch_stack
     yield "Python's trace function", sys.gettrace
     yield "Python's profile function", sys.getprofile
+
+
+def _own_names(value: Any) -> dict[str, Any] | None:
+    """Returns the names of an object of a class written in Python; None for classes, modules and all other objects."""
+    kind = type(value)
+    if not kind.__flags__ & _HEAP or issubclass(kind, type | ModuleType):
+        return None
+    try:
+        space = object.__getattribute__(value, "__dict__")  # getattr may run code of the object
+    except AttributeError:
+        return None
+    return space if type(space) is dict else None
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:

@@ -151,7 +151,7 @@ class Sandbox(ProbeClient):
             return {"replies": [self._late(exercise)] * len(request["probes"]), "printed": ""}
         total = min(left, len(request["probes"]) * (request["seconds"] + 1))
         paths = {"file": FILE, "probes_file": path_inside(Path(request["probes_file"]))}
-        message = json.dumps({**request, **paths, "total": total}).encode()
+        message = json.dumps({**request, **paths, "total": total, "graded": True}).encode()
         with self._opened() as channel:
             began, waited = time.monotonic(), 0.0
             try:
