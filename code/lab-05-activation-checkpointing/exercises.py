@@ -22,8 +22,8 @@ def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> l
     """Calls `step` once, and counts how often it runs each of `blocks` forward, in the order of `blocks`.
 
     `step` is a whole training step, so a block that is recomputed in backward runs twice. The function leaves nothing
-    on the blocks, even if `step` raises an error; the error reaches the caller. Read: PyTorch's
-    `nn.Module.register_forward_pre_hook`
+    on the blocks, their parts and their parameters, such as a hook or an attribute, even if `step` raises an error; the
+    error reaches the caller. Read: PyTorch's `nn.Module.register_forward_pre_hook`
     """
     raise NotImplementedError("runs_per_block is not written yet. A hint: rankzero hint 05 runs_per_block")
 

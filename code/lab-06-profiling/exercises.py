@@ -155,9 +155,10 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
     There may be no backward, and an output may need no gradient. After a call of the returned function nothing is
     added, not even by a backward that follows, and the hooks of other code are still there.
 
-    The notes are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32; nothing
-    else is kept. They stay on the device: only the caller reads them, because a read waits for the device. The
-    model's results, gradients and modes do not change. Read: handbook/backpropagation.md
+    The notes are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32. Each has
+    memory of its own, for one number, and nothing else is kept. They stay on the device: only the caller reads them,
+    because a read waits for the device. The model's results, gradients and modes do not change. Read:
+    handbook/backpropagation.md
     """
     raise NotImplementedError("note is not written yet. A hint: rankzero hint 06 note")
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.probes.untrusted_values import described, dict_items, in_training, type_name
+from rankzero.exercises.probes.left_behind import Attached
+from rankzero.exercises.probes.untrusted_values import described, dict_items, in_training, type_name, weights
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
@@ -162,12 +164,13 @@ def chain(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a model with dropout in each mode, and tells what has changed of its modes, gradients and input."""
+    """Counts for a model with dropout in each mode, and tells what has changed of the model and the input."""
     counted, touched, active = [], "", list[Tensor]()
     for training in (True, False):
         width, x = _sequences(seed)
         model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5)).train(training)
         before, modules, parameters = x.clone(), [*model.modules()], [*model.parameters()]
+        attached, values = Attached(model), weights(model)
         with torch.autograd.graph.saved_tensors_hooks(active.append, lambda tensor: tensor):
             counted.append(whole(learner.saved_bytes(model, x)))
             active.clear()
@@ -180,6 +183,10 @@ def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
             )
         if any(parameter.grad is not None for parameter in parameters):
             touched = touched or "the model's parameters have gradients"
+        if attached.more():
+            touched = touched or "the model or a part of it has other hooks, attributes or classes than before"
+        if not np.array_equal(values, weights(model)):
+            touched = touched or "the model's weights have other values"
         if x.requires_grad or x.grad is not None or not bool((x == before).all()):
             touched = touched or "`x` has other values, or requires_grad=True, or a gradient"
     return {"shape": list(x.shape), "training": counted[0], "evaluation": counted[1], "touched": touched}
@@ -294,20 +301,24 @@ def grouped(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------- largest_micro_batch
-class _Peak:
-    """A predicted peak that is rounded up as by an allocator, rises with every sequence, and records each call."""
+def _peak(draw: random.Random) -> Callable[[int], int]:
+    """Returns a predicted peak that is rounded up as by an allocator and rises with every sequence.
 
-    def __init__(self, draw: random.Random) -> None:
-        self.fixed, self.each, self.asked = draw.randrange(10**8, 10**9), draw.randrange(10**6, 10**7), list[int]()
+    It is a function, so that no attribute tells its numbers.
+    """
+    fixed, each, asked = draw.randrange(10**8, 10**9), draw.randrange(10**6, 10**7), 0
 
-    def __call__(self, batch_size: int) -> int:
+    def peak(batch_size: int) -> int:
+        nonlocal asked
         if type(batch_size) is not int or batch_size < 1:
             raise ValueError(f"peak({batch_size!r}) was asked for; a micro-batch has at least 1 sequence.")
-        self.asked.append(batch_size)
-        if len(self.asked) > 10_000:
+        asked += 1
+        if asked > 10_000:
             raise RuntimeError("10,000 predictions were asked for, and still no answer.")
         granule = 2 * 2**20
-        return -(-(self.fixed + self.each * batch_size) // granule) * granule + 2 * batch_size
+        return -(-(fixed + each * batch_size) // granule) * granule + 2 * batch_size
+
+    return peak
 
 
 Case = tuple[Callable[[int], int], int]  # a prediction and a budget
@@ -317,9 +328,8 @@ def _cases(draw: random.Random, answers: Iterable[int]) -> list[Case]:
     """Returns, for each answer, the largest budget that one more sequence would exceed."""
     cases: list[Case] = []
     for answer in answers:
-        peak = _Peak(draw)
+        peak = _peak(draw)
         cases.append((peak, peak(answer + 1) - 1))
-        peak.asked.clear()
     return cases
 
 
@@ -363,7 +373,13 @@ def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
 def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the predictions that the search for a large answer takes."""
     draw = random.Random(seed)
-    cases = _cases(draw, [int(2 ** draw.uniform(30, 45))])
-    peak: Any = cases[0][0]
-    result = _search(learner, cases)["found"][0]
-    return {"found": result, "calls": len(peak.asked)}
+    ((peak, budget),) = _cases(draw, [int(2 ** draw.uniform(30, 45))])
+    calls = 0
+
+    def counted(batch_size: int) -> int:
+        nonlocal calls
+        calls += 1
+        return peak(batch_size)
+
+    result = _search(learner, [(counted, budget)])["found"][0]
+    return {"found": result, "calls": calls}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import all_of, equals_reference, mismatch_text, number_equals, shorten
+from rankzero.exercises.checks.judges import TOLERANCE, all_of, equals_reference, mismatch_text, number_equals, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 
@@ -67,7 +67,7 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
 
 
 def nothing_left(got: Answers, expected: Answers) -> str | None:
-    """No hook, no replaced method, after a step that ends and after one that raises."""
+    """No hook, attribute or class of its own, after a step that ends and after one that raises."""
     if not equal(got["error"], expected["error"]):
         ended = f"the step raised {expected['error']}, and the caller got {shorten(got['error'])}"
         return f"{ended}: the error must reach the caller."
@@ -77,7 +77,7 @@ def nothing_left(got: Answers, expected: Answers) -> str | None:
         if type(got[when]) is int and got[when] < expected[when]:
             return f"after {words}, a hook of other code on a block is gone."
         more = counted(got[when] - expected[when] if type(got[when]) is int else None)
-        return f"after {words}, hooks or replaced methods are left: {more}; expected 0."
+        return f"after {words}, hooks, attributes or other classes are left on the blocks: {more}; expected 0."
     return None if got["class"] is True else "a method of the blocks' class is still replaced at the end."
 
 
@@ -188,11 +188,9 @@ def overwriting_is_noticed(got: Answers, expected: Answers) -> str | None:
 # ---------------------------------------------------------------------------------------------------------- checkpoint
 def nothing_inside_is_kept(got: Answers, expected: Answers) -> str | None:
     """Between forward and backward, nothing from inside the block is there."""
-    if not equal(got["kept"], 0):
-        return f"{counted(got['kept'])} bytes made inside the block are in memory after its forward; expected 0."
-    if got["copied"] is not False:
-        return "values made inside the block are kept after its forward, outside of tensors."
-    return None
+    if equal(got["kept"], 0):
+        return None
+    return f"{counted(got['kept'])} bytes made inside the block are in memory after its forward; expected 0."
 
 
 def gradients_are_recomputed(got: Answers, expected: Answers) -> str | None:
@@ -389,7 +387,7 @@ def reused_memory(got: Answers, expected: Answers) -> str | None:
 
 
 def kinds_run(got: Answers, expected: Answers) -> str | None:
-    """Kept operations run once, the others twice."""
+    """Kept operations run once, the others twice; gradients come from what was kept and from the second run."""
     for name in (f"{kind}, {kept} kept" for kept in ("products", "GELUs", "none") for kind in ("products", "GELUs")):
         mine, wanted = got[name], expected[name]
         if not equal(mine, wanted):
@@ -397,21 +395,22 @@ def kinds_run(got: Answers, expected: Answers) -> str | None:
             forward, backward = (counted(one) for one in each(mine, wanted))
             both = f"{forward} times in forward and {backward} in backward; expected {wanted[0]} and {wanted[1]}"
             return f"with {kept}, {kind} ran {both}."
+    for kept in ("products", "GELUs", "none"):
+        if not equal(got[f"weights, {kept} kept"], expected[f"weights, {kept} kept"], TOLERANCE):
+            return (
+                f"with {kept} kept, the blocks were changed between forward and backward; expected gradients from kept "
+                "outputs and from a second run of all other operations, but some come from neither."
+            )
     return None
 
 
 def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
-    """The bytes of the outputs, no more, in tensors; and what is not kept is computed again."""
+    """The bytes of the outputs, no more."""
     for name in ("products", "GELUs"):
         if not equal(got[name], expected[name]):
             there, wanted = counted(got[name]), expected[name]
             return f"with {name} kept, {there} bytes from inside are in memory after forward; expected {wanted:,}."
-    if equal(got["stale"], expected["stale"]):
-        return None
-    return (
-        "the blocks' last operation, which is not in keep, was changed between forward and backward, but the gradients "
-        "are those from before the change: the operation did not run again."
-    )
+    return None
 
 
 def gone_without_backward(got: Answers, expected: Answers) -> str | None:

@@ -4,29 +4,27 @@ Checkpointing runs the same operations on the same numbers in the same order, so
 Every number of a probe has few bits, so that sums are exact: bits then depend on the answer alone, and not on the
 processor's instruction set, on the order of addition or on a tensor's place in memory.
 
-Probes also count memory: every float tensor that is made inside `Watch`, and whether it still exists. Values can be
-stored elsewhere, in a NumPy array, a list or a file. So a probe also changes a block between forward and backward, such
-that gradients from a second run are 0 and gradients from stored values are not.
+Probes also count memory: all that is made inside `Watch` and still exists. Values can be stored elsewhere, in a file.
+So a probe also changes a block between forward and backward, such that gradients from a second run are 0 and gradients
+from stored values are not.
 """
 
 import gc
 import random
-import tracemalloc
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from enum import EnumType
 from functools import partial
 from itertools import accumulate
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 import torch.utils.checkpoint
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
+from rankzero.exercises.probes.left_behind import Attached, Watch
 from rankzero.exercises.probes.untrusted_values import (
     array,
     described,
@@ -38,6 +36,7 @@ from rankzero.exercises.probes.untrusted_values import (
 )
 
 WIDTH, ROWS = 6, 5
+FEW, MANY = (3, 400), (800, 900)  # rows of an input; with MANY, `Watch` counts copies in NumPy too
 
 
 def not_by_hand(*_: Any, **__: Any) -> Any:
@@ -45,47 +44,16 @@ def not_by_hand(*_: Any, **__: Any) -> Any:
     raise RuntimeError("torch.utils.checkpoint is PyTorch's answer; yours does without it.")
 
 
-# Functions that both kinds of PyTorch's checkpoint call, however a file has imported it. This process only runs probes.
-torch.utils.checkpoint._checkpoint_without_reentrant_generator = not_by_hand
-torch.utils.checkpoint.CheckpointFunction.apply = not_by_hand  # type: ignore[method-assign]
-torch.utils.checkpoint._CachingTorchDispatchMode.__init__ = not_by_hand  # type: ignore[method-assign]
-
-
-class Watch(TorchDispatchMode):
-    """While active, counts operations by name, and the bytes of float tensors that were made and still exist."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alive: dict[int, int] = {}  # storage -> bytes
-        self.ran: dict[str, int] = {}
-        self._older: dict[int, Any] = {}  # earlier storages, kept so that no address is used twice
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        self.ran[name] = self.ran.get(name, 0) + 1
-        for storage in self._storages((args, kwargs)):
-            if storage._cdata not in self.alive:
-                self._older[storage._cdata] = storage
-        out = func(*args, **(kwargs or {}))
-        for storage in self._storages(out):
-            if storage._cdata not in self.alive.keys() | self._older.keys():
-                self.alive[storage._cdata] = storage.nbytes()
-                weakref.finalize(storage, self.alive.pop, storage._cdata, None)
-        return out
-
-    @staticmethod
-    def _storages(values: Any) -> list[Any]:
-        tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
-        return [tensor.untyped_storage() for tensor in tensors if tensor.is_floating_point()]
-
-    def bytes_but(self, *tensors: Tensor | None) -> int:
-        """Returns the bytes that exist, without `tensors` and single numbers, which a tensor for requires_grad may be.
-
-        If one of `tensors` is a part of a storage, the other bytes of the storage count.
-        """
-        left_out = {tensor.untyped_storage()._cdata: tensor.nbytes for tensor in tensors if tensor is not None}
-        counted = {storage: max(0, size - left_out.get(storage, 0)) for storage, size in self.alive.items()}
-        return sum(size for size in counted.values() if size > 8)
+# All of that module, however a file has imported it: a class stays, so that without its methods nothing is left of it.
+# This process only runs probes.
+for _name, _part in list(vars(torch.utils.checkpoint).items()):
+    if getattr(_part, "__module__", "") != torch.utils.checkpoint.__name__ or isinstance(_part, EnumType):
+        continue
+    if isinstance(_part, type):
+        for _method in [one for one, value in vars(_part).items() if isinstance(value, FunctionType | staticmethod)]:
+            setattr(_part, _method, not_by_hand)
+    else:
+        setattr(torch.utils.checkpoint, _name, not_by_hand)
 
 
 def with_exact_sums(module: nn.Module) -> nn.Module:
@@ -218,34 +186,28 @@ def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts hooks and replaced methods after a step, and after a step with an error; some hooks existed before."""
+    """Counts what is on the blocks after a step, and after a step with an error; some hooks existed before."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     blocks, x = [Block() for _ in range(3)], numbers(ROWS, WIDTH)
-    modules, methods = torch.nn.modules.module, (Block.forward, nn.Module.__call__)
+    attached, methods = Attached(*blocks), (Block.forward, nn.Module.__call__)
     for block in blocks:
         for _ in range(draw.randrange(1, 20)):
             block.register_forward_pre_hook(lambda *_: None)
     words = f"step {draw.randrange(10**9)}"
-
-    def hooks() -> int:
-        kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        own = sum(dict.__len__(getattr(block, kind)) for block in blocks for kind in kinds)
-        replaced = sum(name in vars(block) for block in blocks for name in ("forward", "__call__", "_call_impl"))
-        return own + replaced + sum(dict.__len__(getattr(modules, "_global" + kind)) for kind in kinds)
 
     def fails() -> None:
         blocks[0](x)
         raise ZeroDivisionError(words)
 
     learner.runs_per_block(blocks, lambda: [block(x) for block in blocks])
-    after, error = hooks(), "no error"
+    after, error = attached.more(), "no error"
     try:
         learner.runs_per_block(blocks, fails)
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"[:80]
     same = Block.forward is methods[0] and nn.Module.__call__ is methods[1]
-    return {"after": after, "after an error": hooks(), "error": error, "class": same}
+    return {"after": after, "after an error": attached.more(), "error": error, "class": same}
 
 
 # --------------------------------------------------------------------------------------------------------- repeatable
@@ -458,30 +420,22 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     draw = random.Random(seed)
     width = draw.randrange(5, 8)
-    block, x = Block(width=width), numbers(draw.randrange(1000, 2000), width, asks=True)
+    block, x = Block(width=width), numbers(draw.randrange(*MANY), width, asks=True)
     inside = x * 2
-    tracemalloc.start()
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, inside))
-        copied = tracemalloc.get_traced_memory()[0] > MUCH
         kept = watch.bytes_but(output, inside)
         once, products = len(block.diary), watch.ran.get("addmm", 0)
         clear_first_layers([block])
         backward_of(output)
-    tracemalloc.stop()
     return {
         "kept": kept,
-        "copied": copied,
         "forward": once,
         "backward": len(block.diary) - once,
         "products": [products, watch.ran.get("addmm", 0) - products],
         "stale": from_kept_values([block]),
         "output": array_or_nan(output[:ROWS]),
     }
-
-
-# Bytes of Python's and NumPy's objects: a right answer makes a tenth of them, a copy of a tensor makes twice as many.
-MUCH = 40_000
 
 
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -636,7 +590,8 @@ def lengths(learner: ModuleType, seed: int) -> dict[str, Any]:
 def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, Any]:
     """Makes a step through blocks with dropout whose number is no multiple of the segments; records bytes and runs.
 
-    With `clear`, the blocks' first layers are cleared between forward and backward.
+    With `clear`, the blocks' first layers are cleared between forward and backward, the input is large, and bytes are
+    counted.
     """
     torch.manual_seed(seed)
     draw = random.Random(seed)
@@ -646,10 +601,10 @@ def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, 
     names = draw.sample(range(10**6), count)
     width = draw.randrange(4, 9)
     blocks = [Block(name, 0.5, diary, width=width) for name in names]
-    x = numbers(draw.randrange(3, 400), width, asks=True, bits=8)
+    x = numbers(draw.randrange(*(MANY if clear else FEW)), width, asks=True, bits=8)
     with Watch() as watch:
         output = tensor(learner.checkpoint_segments(nn.ModuleList(blocks), x, segments))
-        kept = watch.bytes_but(output)
+        kept = watch.bytes_but(output, states=segments) if clear else 0
     forward = list(diary)
     if clear:
         clear_first_layers(blocks)
@@ -717,19 +672,19 @@ TANH_GELU = partial(nn.GELU, approximate="tanh")  # an operation with a keyword 
 
 
 def _reused(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
-    """Calls a function twice and clears its first layer in between; a second function takes its turns meanwhile."""
+    """Calls two blocks twice and clears their first layers in between; another block takes its turns meanwhile."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     width = draw.randrange(4, 9)
-    block, other = Block(bend=TANH_GELU(), width=width), Block(bend=TANH_GELU(), width=width)
-    x = numbers(draw.randrange(3, 400), width)
+    block, more, other = (Block(bend=TANH_GELU(), width=width) for _ in range(3))
+    x = numbers(draw.randrange(*MANY), width)
     with torch.no_grad(), Watch() as watch:
-        run, run_other = learner.keep_or_reuse(block, keep), learner.keep_or_reuse(other, keep)
+        run, run_other = learner.keep_or_reuse(nn.Sequential(block, more), keep), learner.keep_or_reuse(other, keep)
         early = len(block.diary)
         first, first_other = tensor(run(x)), tensor(run_other(x))
         held = watch.bytes_but(first, first_other)
         once = dict(watch.ran)
-        clear_first_layers([block])
+        clear_first_layers([block, more])
         second_other, second = tensor(run_other(x)), tensor(run(x))  # backward takes the last block first
         left = watch.bytes_but(first, first_other, second, second_other)
     names = ("addmm", "gelu", "add")
@@ -781,29 +736,31 @@ def _selective(
 ) -> dict[str, Any]:
     """Makes a step through blocks with dropout and further activations. Sums with GELUs are not exact.
 
-    With `clear`, the blocks add nothing to their inputs when they run in backward, so that their gradients are 0.
+    With `clear`, the input is large, bytes count, nothing is dropped, and the blocks are changed before backward: their
+    first layers are cleared, and they add nothing to their inputs.
     """
     torch.manual_seed(seed)
     draw = random.Random(seed)
     count = draw.randrange(2, 5)
     more = draw.choice([n for n in range(1, 7) if n != count + 1])  # otherwise GELUs and products keep equal bytes
     width = draw.randrange(4, 9)
-    blocks = [Block(place, 0.5, bend=bend(), width=width) for place in range(count)]
+    blocks = [Block(place, 0.0 if clear else 0.5, bend=bend(), width=width) for place in range(count)]
     block = nn.Sequential(*blocks, *(bend() for _ in range(more)))
     before = Block(width=width)
-    x = numbers(draw.randrange(3, 400), width, asks=True)
+    x = numbers(draw.randrange(*(MANY if clear else FEW)), width, asks=True)
     inside = before(x)
     with without_garbage_collection(), Watch() as watch:
         output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
-        kept, ran = watch.bytes_but(output, inside), dict(watch.ran)
+        kept, ran = watch.bytes_but(output, inside) if clear else 0, dict(watch.ran)
         drawn = torch.rand(1).item()
         loss = weighted_sum(output)
         del output
         for cleared in blocks if clear else ():
+            clear_first_layers([cleared])
             cleared.share = 0.0
         loss.backward()
         held = [p.grad for p in [*block.parameters(), *before.parameters()]]
-        released = watch.bytes_but(loss, x.grad, inside, *held)
+        released = watch.bytes_but(loss, x.grad, inside, *held) if clear else 0
     return {
         "loss": loss.item(),
         "input": array_or_nan(x.grad),
@@ -814,7 +771,6 @@ def _selective(
         "products": [ran.get("addmm", 0), watch.ran.get("addmm", 0) - ran.get("addmm", 0)],
         "GELUs": [ran.get("gelu", 0), watch.ran.get("gelu", 0) - ran.get("gelu", 0)],
         "released": released,
-        "stale": from_kept_values(blocks),
     }
 
 
@@ -831,25 +787,27 @@ def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts runs of products and GELUs in forward and in backward, with each kind kept and with none kept."""
+    """Counts runs of products and GELUs in forward and in backward, with each kind kept and with none kept.
+
+    Returns also the gradients, which come from kept outputs and from a second run of changed blocks.
+    """
     kinds = {"products": {PRODUCT}, "GELUs": [GELU], "none": ()}
-    results = {kept: _selective(learner, seed, keep) for kept, keep in kinds.items()}
+    results = {kept: _selective(learner, seed, keep, clear=True) for kept, keep in kinds.items()}
     ran = {f"{kind}, {kept} kept": result[kind] for kept, result in results.items() for kind in ("products", "GELUs")}
-    return ran | {"loss": results["GELUs"]["loss"]}
+    weights = {f"weights, {kept} kept": np.nan_to_num(result["weights"]) for kept, result in results.items()}
+    return ran | weights | {"loss": results["GELUs"]["loss"]}
 
 
 def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the bytes kept after forward, and the number of blocks whose gradients come from other stored values."""
+    """Returns the bytes kept after forward."""
     kinds = {"products": {PRODUCT}, "GELUs": {GELU}}
-    results = {kept: _selective(learner, seed, keep, clear=True) for kept, keep in kinds.items()}
-    stale = [result["stale"] for result in results.values()]
-    return {kept: result["kept"] for kept, result in results.items()} | {"stale": stale}
+    return {kept: _selective(learner, seed, keep, clear=True)["kept"] for kept, keep in kinds.items()}
 
 
 def selective_released(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the bytes that exist after backward while the loss still exists, and after an output that was dropped."""
-    results = _selective(learner, seed, {PRODUCT})
-    block, x = Block(), numbers(random.Random(seed).randrange(3, 400), WIDTH, asks=True)
+    results = _selective(learner, seed, {PRODUCT}, clear=True)
+    block, x = Block(), numbers(random.Random(seed).randrange(*MANY), WIDTH, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint_selective(block, x, keep={PRODUCT}))
         del output

@@ -265,7 +265,7 @@ def ended(got: Answers, expected: Answers) -> str | None:
     ):
         return failure
     if not equal(got["left"], expected["left"]):
-        hooks = f"{shorten(got['left'])} hooks; expected {expected['left']}, those of other code"
+        hooks = f"{shorten(got['left'])} hooks or new attributes; expected {expected['left']}, the hooks of other code"
         return f"after the end the model has {hooks}."
     return None
 
@@ -285,7 +285,8 @@ def removed(got: Answers, expected: Answers) -> str | None:
     """No hook of its own is left, and nobody else's is gone."""
     for key, when in (("left", "after the block"), ("left after an exception", "after an exception in the block")):
         if not equal(got[key], expected[key]):
-            return f"{when} the model has {shorten(got[key])} hooks; expected {expected[key]}, those of other code."
+            found = f"{when} the model has {shorten(got[key])} hooks or new attributes"
+            return f"{found}; expected {expected[key]}, the hooks of other code."
     if not equal(got["noted after"], got["noted"]):
         return "a forward pass after the block still adds to the notes."
     if not equal(got["raised"], expected["raised"]):
@@ -294,11 +295,11 @@ def removed(got: Answers, expected: Answers) -> str | None:
 
 
 def nothing_kept(got: Answers, expected: Answers) -> str | None:
-    """The notes are scalars without a graph, and keep no tensor of the model alive."""
+    """The notes are scalars without a graph, and nothing of the size of an output is kept."""
     if not equal(got["graphs"], 0):
         return f"notes with a graph: {shorten(got['graphs'])}; expected 0. Detach the output before you compute."
-    if not equal(got["alive"], 0):
-        return f"outputs of the model still in memory after the step: {shorten(got['alive'])}; expected 0."
+    if not equal(got["held"], 0):
+        return f"bytes of outputs, gradients or copies in memory after the step: {shorten(got['held'])}; expected 0."
     if not equal(got["scalars"], got["tensors"]):
         return f"notes that are scalars: {shorten(got['scalars'])}; expected all {shorten(got['tensors'])}."
     return None
@@ -307,7 +308,8 @@ def nothing_kept(got: Answers, expected: Answers) -> str | None:
 def nothing_waits(got: Answers, expected: Answers) -> str | None:
     """No number is read in the block."""
     if not equal(got["waits"], 0):
-        return f"numbers that the hooks read in a step: {shorten(got['waits'])}; expected 0. Reads wait for the device."
+        found = f"reads of numbers, or copies to the host, by the hooks in a step: {shorten(got['waits'])}"
+        return f"{found}; expected 0. They wait for the device."
     if not equal(got["tensors"], got["entries"]) or not got["entries"]:
         return f"notes that are tensors: {shorten(got['tensors'])}; expected all {shorten(got['entries'])}."
     return None

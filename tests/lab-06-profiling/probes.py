@@ -7,7 +7,6 @@ the name of a phase, step numbers of one and of two digits, and events in random
 
 import gc
 import random
-import weakref
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rankzero.exercises.probes.left_behind import Attached, Watch
 from rankzero.exercises.probes.untrusted_values import (
     dict_items,
     gradients,
@@ -447,7 +447,7 @@ def named(learner: ModuleType, seed: int) -> dict[str, Any]:
 class Small(nn.Module):
     """Embedding, a layer that is used twice, an output layer and one that is never called.
 
-    Widths vary with the seed. `made` are weak references to the storages of the outputs.
+    Widths vary with the seed.
     """
 
     def __init__(self, seed: int, fails: str = "", dtype: torch.dtype = torch.float64) -> None:
@@ -458,7 +458,7 @@ class Small(nn.Module):
         torch.manual_seed(seed)
         self.embedding, self.shared = nn.Embedding(9, width), nn.Linear(width, width)
         self.head, self.never = nn.Linear(width, 4), nn.Linear(3, 3)
-        self.fails, self.made = fails, list[weakref.ref[Any]]()
+        self.fails = fails
         self.to(dtype)
         with torch.no_grad():
             self.shared.bias.add_(2.0)  # so that the outputs' mean is far from 0
@@ -471,7 +471,6 @@ class Small(nn.Module):
         if self.fails:
             raise ArithmeticError(self.fails)
         out: Tensor = self.head(twice + once)
-        self.made += [weakref.ref(value.untyped_storage()) for value in (x, once, twice, out)]
         return out
 
 
@@ -481,22 +480,10 @@ def batch(seed: int) -> Tensor:
     return torch.randint(9, (draw.randrange(2, 7), draw.randrange(2, 5)), generator=torch.Generator().manual_seed(seed))
 
 
-def loss_of(model: nn.Module, seed: int) -> Tensor:
-    """Returns a scalar with its graph, whose gradients are neither small nor equal."""
-    out: Tensor = model(batch(seed))
+def loss_of(model: nn.Module, seed: int, times: int = 1) -> Tensor:
+    """Returns a scalar with its graph, whose gradients are neither small nor equal; the batch has `times` the rows."""
+    out: Tensor = model(batch(seed).repeat(times, 1))
     return (out * torch.arange(1.0, 5.0, dtype=out.dtype)).square().mean()
-
-
-def hooks_of(model: nn.Module) -> int:
-    """Counts the hooks on the model's modules, on all modules and on parameters, and the replaced `forward` methods."""
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    on_modules = sum(dict.__len__(getattr(module, kind)) for module in model.modules() for kind in kinds)
-    on_all = sum(dict.__len__(getattr(nn.modules.module, f"_global{kind}")) for kind in kinds)
-    methods = ("forward", "__call__", "_call_impl")
-    replaced = sum(method in vars(module) for module in model.modules() for method in methods)
-    replaced += sum(type(module) not in (Small, nn.Embedding, nn.Linear) for module in model.modules())
-    on_parameters = sum(dict.__len__(parameter._backward_hooks or {}) for parameter in model.parameters())
-    return on_modules + on_all + replaced + on_parameters
 
 
 def notes(log: Any, name: str, kind: str) -> list[int | float | None]:
@@ -594,6 +581,7 @@ def after_the_end(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts what is added after noting has ended: by a backward whose forward was noted, and by another step."""
     draw = random.Random(seed)
     model = Small(seed)
+    attached = Attached(model)
     for _ in range(draw.randrange(1, 20)):
         model.head.register_forward_hook(lambda *_: None)
     activations: list[Any] = []
@@ -605,7 +593,7 @@ def after_the_end(learner: ModuleType, seed: int) -> dict[str, Any]:
     pending = loss_of(model, seed)
     stop()
     counts = [len(activations), len(norms)]
-    left = hooks_of(model)
+    left = attached.more()
     pending.backward()
     counts.append(len(norms))
     loss_of(model, seed).backward()
@@ -644,6 +632,7 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts hooks and records after a `with` block that ended normally or by an error, also with a nested watch."""
     draw = random.Random(seed)
     model, failing = Small(seed), Small(seed, fails=f"no {draw.randrange(10**9)}")
+    attached, to_failing = Attached(model), Attached(failing)
 
     def others(target: Small) -> None:
         for _ in range(draw.randrange(1, 20)):
@@ -655,7 +644,7 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
         with learner.watch({"out": model.head}):
             loss_of(model, seed).backward()
         loss_of(model, seed).backward()
-    left = hooks_of(model)
+    left = attached.more()
     before = len(notes(log, "out", "activation"))
     loss_of(model, seed).backward()
     others(failing)
@@ -669,7 +658,7 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
         "left": left,
         "noted": before,
         "noted after": len(notes(log, "out", "activation")),
-        "left after an exception": hooks_of(failing),
+        "left after an exception": to_failing.more(),
         "raised": raised,
     }
 
@@ -690,13 +679,15 @@ def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class Copies(TorchFunctionMode):
-    """Counts the copies of a tensor's numbers to the host, without those of item()."""
+    """Counts the copies of a tensor's numbers to the host, without those of item(), and calls that give its storage."""
 
     count = 0
     kinds = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.__dlpack__, Tensor.data_ptr)
+    kinds = (*kinds, Tensor.storage, Tensor.untyped_storage)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func in self.kinds
+        by_name = str in map(type, (*args[1:2], (kwargs or {}).get("device")))
+        self.count += func in self.kinds or (func is Tensor.to and by_name)
         return func(*args, **(kwargs or {}))
 
 
@@ -711,16 +702,17 @@ class Reads(TorchDispatchMode):
 
 
 def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts the notes by kind, the tensors that they keep in memory, and the reads that wait for a number."""
-    model = Small(seed)
+    """Counts the notes by kind, the reads that wait for a number, and for another model the bytes that are kept."""
+    model, other = Small(seed), Small(seed)
     with Copies() as copies, Reads() as reads, Noted(learner, twice=model.shared, out=model.head) as log:
-        loss = loss_of(model, seed)
-        loss.backward()
+        loss_of(model, seed).backward()
         waits = reads.count + copies.count
-        del loss
-        if any(made() is not None for made in model.made):
+    with Watch() as watch, Noted(learner, twice=other.shared, out=other.head):
+        loss_of(other, seed, times=250).backward()
+        gradients_of = [parameter.grad for parameter in other.parameters()]
+        if held := watch.bytes_but(*gradients_of, states=0):
             gc.collect()  # slow, and needed only for tensors in reference cycles
-        alive = sum(made() is not None for made in model.made)
+            held = watch.bytes_but(*gradients_of, states=0)
     lists: list[Any] = []
     with suppress(KeyError, TypeError):
         lists = [log[name][kind] for name in log for kind in ("activation", "gradient")]
@@ -731,7 +723,7 @@ def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         "tensors": len(tensors),
         "scalars": sum(value.dim() == 0 for value in tensors),
         "graphs": sum(value.requires_grad for value in tensors),
-        "alive": alive,
+        "held": held,
         "waits": waits,
         "activation": notes(log, "out", "activation"),
     }
