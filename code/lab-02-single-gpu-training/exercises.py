@@ -71,7 +71,8 @@ def overfit_one_batch(model: nn.Module, x: Tensor, y: Tensor, lr: float, target:
     """Trains `model` on this one batch until the loss is below `target`: the first test of any new training loop.
 
     Uses one AdamW with learning rate `lr` and default settings otherwise, without clipping. Takes at most `max_steps`
-    steps, and stops after the update whose loss was first below `target`. The model is trained in place, in its mode.
+    steps, each with one forward pass, and stops after the update whose loss was first below `target`. The model is
+    trained in place, in its mode.
 
     Returns the losses in nats per token, a list of Python floats, one per step, each from before that step's update.
     The last loss is the first below `target`, if any is below it.
@@ -98,7 +99,7 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> int:
     `model` and `optimizer` are new objects of the same classes and sizes as the saved ones; the optimizer may have
     other settings. After loading, the run goes on with the same losses, bit for bit, as if it had never stopped. The
     mode of `model` does not change. The file may have been moved since it was saved; loading does not change it. A file
-    that does not open with `weights_only=True` is refused.
+    that does not open with `weights_only=True` is refused: loading it raises an exception.
 
     Returns an int. Read: handbook/training-loop.md, "Other parts of a training loop"
     """

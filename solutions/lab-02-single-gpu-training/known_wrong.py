@@ -32,7 +32,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "returns_the_graph",
-        fails=("train_step/loss",),
+        fails=("train_step/loss", "train_step/edges", "train_step/half"),
         read="handbook/backpropagation.md#lifetime-of-the-graph",
         explanation="""The loss is returned as a tensor. A tensor with a graph keeps that graph in memory as long as the
         loss is kept, so a list of losses keeps one graph per step. Return loss.item(), a Python float.""",
@@ -43,7 +43,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "norm_as_a_tensor",
-        fails=("train_step/loss",),
+        fails=("train_step/loss", "train_step/norm", "train_step/edges"),
         read="handbook/training-loop.md#the-order-of-the-calls",
         explanation="""The norm is returned as a tensor; the contract asks for a Python float. A tensor stays on its
         device, and json cannot write it into a log. Return norm.item().""",
@@ -422,7 +422,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "training_mode_forced",
-        fails=("train_step/mode",),
+        fails=("train_step/steps", "train_step/mode"),
         read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
         explanation="""The step runs in training mode although the caller had the model, or a module of it, in
         evaluation mode. Dropout or a BatchNorm that was switched off on purpose is then on again. Run the model in the
@@ -597,13 +597,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "summed_over_positions",
-        fails=(
-            "evaluate/mean",
-            "evaluate/no-graph",
-            "evaluate/mode",
-            "evaluate/grad-mode",
-            "evaluate/undisturbed",
-        ),
+        fails=("evaluate/mean", "evaluate/no-graph", "evaluate/mode", "evaluate/grad-mode", "evaluate/undisturbed"),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
         explanation="""The sums have one number per sequence, and batches of different sizes cannot be added. Keep a sum
         for each position: add over the batch (dim=0), which leaves T numbers for every batch.""",
@@ -616,13 +610,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "first_batch_lost",
-        fails=(
-            "evaluate/mean",
-            "evaluate/no-graph",
-            "evaluate/mode",
-            "evaluate/grad-mode",
-            "evaluate/undisturbed",
-        ),
+        fails=("evaluate/mean", "evaluate/no-graph", "evaluate/mode", "evaluate/grad-mode", "evaluate/undisturbed"),
         read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
         explanation="""The first batch is missing from the result. A generator yields each batch once: a batch taken
         from it to look at its shape does not come again. Read the shape inside the loop.""",
@@ -634,13 +622,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "generator_read_twice",
-        fails=(
-            "evaluate/mean",
-            "evaluate/no-graph",
-            "evaluate/mode",
-            "evaluate/grad-mode",
-            "evaluate/undisturbed",
-        ),
+        fails=("evaluate/mean", "evaluate/no-graph", "evaluate/mode", "evaluate/grad-mode", "evaluate/undisturbed"),
         read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
         explanation="""The model never ran on the batches, and every loss is 0. A generator yields its batches only
         once: after a first loop that counts the tokens, a second loop gets no batch. Compute both sums in one loop.""",
@@ -813,11 +795,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "neither_end",
-        fails=(
-            "learning_rate/warm-up",
-            "learning_rate/after",
-            "learning_rate/no-warm-up",
-        ),
+        fails=("learning_rate/warm-up", "learning_rate/after"),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
         explanation="""The schedule has two mistakes. The rate of step 0 is 0, so the first step changes nothing: use
         step + 1, because steps are counted from 0. After step `total_steps` the rate rises again, because the cosine's
@@ -1105,7 +1083,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     ),
     KnownWrong(
         "graphs_in_the_list",
-        fails=("overfit_one_batch/losses",),
+        fails=("overfit_one_batch/losses", "overfit_one_batch/gives-up"),
         read="handbook/backpropagation.md#lifetime-of-the-graph",
         explanation="""The list holds tensors; the contract asks for Python floats. A tensor with a graph keeps that
         graph in memory as long as the list exists: one graph per step. Append loss.item().""",

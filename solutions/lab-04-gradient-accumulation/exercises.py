@@ -85,9 +85,9 @@ def train_epoch(model: nn.Module, optimizer: Optimizer, micro_batches: Iterable[
 
     All micro-batches have the same size. Their number need not be a multiple of `k`: the last group has the
     micro-batches that are left. Each update uses its own group's mean gradient; gradients from before have no effect.
-    `micro_batches` is any iterable: it may be readable only once, have no length, and be larger than memory. Read at
-    most one micro-batch beyond the current group. As before, autograd holds one micro-batch's activations at a time.
-    The caller's tensors and the model's mode stay unchanged.
+    `micro_batches` is any iterable: it may be readable only once, have no length, and be larger than memory: keep no
+    earlier group. Read at most one micro-batch beyond the current group. As before, autograd holds one micro-batch's
+    activations at a time. The caller's tensors and the model's mode stay unchanged.
 
     Returns a list with one loss per update, Python floats in nats: the mean over the group, before its update. Without
     micro-batches there is no update. Read: handbook/gradient-mechanics.md, "Accumulation over micro-batches"
@@ -137,9 +137,9 @@ def clipped_update(
     """Makes one update with the mean gradient of these micro-batches, all of the same size, clipped to `max_norm`.
 
     `micro_batches` is any iterable of at least one micro-batch. It may be readable only once, have no length, and be
-    larger than memory, so their number is known only at the end. Read at most one beyond the current micro-batch. As
-    before, autograd holds one micro-batch's activations at a time. Clip the gradient that the update uses: the mean
-    over the whole group. Gradients from before the call have no effect.
+    larger than memory, so their number is known only at the end: keep no earlier micro-batch. Read at most one beyond
+    the current one. As before, autograd holds one micro-batch's activations at a time. Clip the gradient that the
+    update uses: the mean over the whole group. Gradients from before the call have no effect.
 
     Returns that gradient's norm before clipping, a Python float.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"

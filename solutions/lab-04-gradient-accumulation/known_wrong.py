@@ -45,7 +45,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "parts_of_k_sequences",
-        fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
+        fails=("accumulate/gradient", "accumulate/loss"),
         read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
         explanation="""The micro-batches have k sequences each, but k is the number of micro-batches. 12 sequences with
         k = 3 must give three micro-batches of 4; four of 3, divided by 3, make loss and gradient 4/3 of the right
@@ -70,7 +70,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "tokens_cut_not_sequences",
-        fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
+        fails=("accumulate/gradient", "accumulate/loss"),
         read="labs/lab-04-gradient-accumulation.md#accumulate",
         explanation="""The batch is split along T, not along B. Tokens in a later part then cannot attend to the tokens
         before them, and their positions start at 0 again. A micro-batch is B/k whole sequences.""",

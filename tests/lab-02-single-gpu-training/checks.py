@@ -130,6 +130,16 @@ def clipped_weights(got: Answers, expected: Answers) -> str | None:
     return next((failure for failure in steps if failure), None)
 
 
+OF_PADDING = {
+    "gradients": "gradients that were there before",
+    "buffers": "BatchNorm's averages",
+    "averages": "the optimizer's averages or its count of steps",
+    "modes": "the mode of the model",
+    "trainable": "which weights are frozen",
+    "random": "torch's random generator",
+}
+
+
 def bears_the_edges(got: Answers, expected: Answers) -> str | None:
     """Passes if a batch of padding changes nothing, and a gradient of 0 makes no division by 0."""
     for name, what in (("padding", "a batch of padding"), ("flat", "a gradient that is 0")):
@@ -141,6 +151,9 @@ def bears_the_edges(got: Answers, expected: Answers) -> str | None:
         return (
             "a batch of padding changed the weights; expected no update (AdamW moves weights with a gradient of 0 too)."
         )
+    for name, what in OF_PADDING.items():
+        if not equal(got.get(name), expected[name]):
+            return f"a batch of padding changed {what}; expected no change."
     return (
         None
         if equal(got["still"], expected["still"], 0.0)
@@ -216,11 +229,12 @@ def are_lists(got: Answers, expected: Answers) -> str | None:
 
 
 def counts(got: Answers, expected: Answers) -> str | None:
-    """Passes if there are as many losses as steps."""
-    for max_steps, count, wanted in zip(expected["max_steps"], got["counts"], expected["counts"], strict=True):
-        if not equal(count, wanted):
-            both = mismatch_text(count, wanted)
-            return f"the number of losses for a target of 0 and max_steps={max_steps} {both}"
+    """Passes if there are as many losses and training passes as steps."""
+    for name, what in (("counts", "losses"), ("ran", "training passes")):
+        for max_steps, count, wanted in zip(expected["max_steps"], got[name], expected[name], strict=True):
+            if not equal(count, wanted):
+                both = mismatch_text(count, wanted)
+                return f"the number of {what} for a target of 0 and max_steps={max_steps} {both}"
     return None
 
 
@@ -270,6 +284,8 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
         return f"torch.load(path, weights_only=True) refuses the file: it holds {more} tensors and plain values."
     if got["sprung"] is not False:
         return "load_checkpoint ran code from a hostile file; torch.load(path, weights_only=True) refuses such a file."
+    if not equal(got["loaded"], 0):
+        return "load_checkpoint returned from a file that weights_only=True refuses; expected an exception."
     return None
 
 
@@ -334,7 +350,7 @@ EXERCISES = (
                 "shortens a gradient above the limit to the limit, and no other",
                 points=1,
                 probe="clipped",
-                judge=exactly(clipped_weights, "weights"),
+                judge=all_of(exactly(clipped_weights, "weights"), untouched),
                 requires=("train_step/update",),
             ),
             Check(
@@ -347,8 +363,11 @@ EXERCISES = (
                     equals_reference(
                         "buffers",
                         TOLERANCE,
-                        lambda *_: "BatchNorm's averages are not those of one forward pass per step in training mode.",
+                        lambda *_: (
+                            "BatchNorm's averages are not those of one forward pass per step in the model's mode."
+                        ),
                     ),
+                    number_equals("passes", "the number of forward passes in several steps, one per step,", 0),
                 ),
                 requires=("train_step/clip",),
             ),
@@ -526,7 +545,7 @@ EXERCISES = (
                 points=2,
                 probe="no_warmup",
                 judge=all_of(each_rate("none"), each_rate("one")),
-                requires=("learning_rate/cosine",),
+                requires=("learning_rate/cosine", "learning_rate/after"),
             ),
         ),
     ),
@@ -576,8 +595,9 @@ EXERCISES = (
                 judge=all_of(
                     has_reference_form("types"),
                     are_lists,
-                    has_reference_form("counts"),
+                    has_reference_form("counts", "ran"),
                     counts,
+                    numbers_equal("losses", *["a loss at a learning rate of 0"] * 9),
                     ran_on_the_batches(),
                 ),
                 requires=("train_step/update",),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -26,8 +27,8 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     gradients,
     in_training,
+    kind_text,
     plain_number,
-    plain_numbers,
     tuple_items,
     type_name,
     weights,
@@ -107,6 +108,11 @@ def buffers(model: nn.Module) -> np.ndarray:
     return flat(nn.Module.buffers(model))
 
 
+def gradients_and_gaps(model: nn.Module) -> np.ndarray:
+    """Returns all gradients of a model, and for each of its parameters 1 if it has none, otherwise 0."""
+    return np.concatenate([gradients(model), [parameter.grad is None for parameter in nn.Module.parameters(model)]])
+
+
 def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], list[Any]], seed: int) -> dict[str, Any]:
     """Calls `train` with a model in training mode and in evaluation mode; returns its losses and the modes afterwards.
 
@@ -117,21 +123,26 @@ def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], list[Any]], seed:
         model = make_model(seed, dropout=0.5).train(training)
         model.norm.train(not training)
         modules = [*model.modules()]
-        torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
-        losses += [plain_number(loss) for loss in train(model, *make_batch(seed))]
+        torch.manual_seed(seed + 7919)  # a seed that no learner would choose
+        losses += train(model, *make_batch(seed))
         left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left}
 
 
+def a_float(value: Any) -> float | str:
+    """Returns the number of a float, Python's or NumPy's float64, and the type of anything else as a text."""
+    return float(value) if type(value) in (float, np.float64) else kind_text(value)
+
+
 # --------------------------------------------------------------------------------------------------------- train_step
 def pair(returned: Any) -> dict[str, Any]:
-    """Returns the type of what train_step returned, the types of its two parts, and the two numbers."""
+    """Returns the type of what train_step returned, the types of its two parts, and the two floats."""
     parts = tuple_items(returned, 2)
     return {
         "type": type_name(returned) if parts is None else "tuple",
         "types": [type_name(part) for part in parts or ()],
-        "loss": plain_number(parts[0]) if parts else None,
-        "norm": plain_number(parts[1]) if parts else None,
+        "loss": a_float(parts[0]) if parts else None,
+        "norm": a_float(parts[1]) if parts else None,
     }
 
 
@@ -143,29 +154,38 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     return pair(returned) | {"weights": weights(model), "untouched": bool((flat([x, y]) == given).all())}
 
 
+def by_hand(*arguments: Any, **settings: Any) -> None:
+    """Replaces a function that all of torch's clipping functions call, however a file has imported them."""
+    raise RuntimeError("the clipping in train_step is to be written by hand, without torch.nn.utils")
+
+
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes a step with a gradient far above the limit, one just above it, and one just below it."""
-    draw, after, norms = random.Random(seed), [], []
+    draw, after, norms, untouched = random.Random(seed), [], [], True
     limits = draw.uniform(1e-3, 1e-2), draw.uniform(0.8, 0.99), draw.uniform(1.01, 1.2)
     model = make_model(seed, sure=5.0)
     loss_of(model, *make_batch(seed)).backward()
     norm = np.linalg.norm(flat(p.grad for p in model.parameters() if p.grad is not None))
     for limit in limits:
-        model = make_model(seed, sure=5.0)
-        returned = learner.train_step(model, SGD(groups(model), lr=1.0), *make_batch(seed), float(limit * norm))
+        model, (x, y) = make_model(seed, sure=5.0), make_batch(seed)
+        with patch.object(nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", by_hand):
+            returned = learner.train_step(model, SGD(groups(model), lr=1.0), x, y, float(limit * norm))
         norms.append(pair(returned)["norm"])
         after.append(weights(model))
-    return {"norms": norms, "weights": np.concatenate(after), "limits": [float(limit) for limit in limits]}
+        untouched &= bool((flat([x, y]) == flat(make_batch(seed))).all())
+    limits_asked = [float(limit) for limit in limits]
+    return {"norms": norms, "weights": np.concatenate(after), "limits": limits_asked, "untouched": untouched}
 
 
 def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes several steps on as many batches of different size, some of them clipped."""
+    """Makes several steps on as many batches of different size, some of them clipped, every other in training mode."""
     model, draw = make_model(seed, averages=True), random.Random(seed)
-    optimizer = SGD(model.parameters(), lr=0.1)
+    optimizer, recorder = SGD(model.parameters(), lr=0.1), ForwardRecorder(model)
     for number in range(draw.randrange(3, 6)):
         limit = draw.choice((0.1, math.inf))
+        model.train(number % 2 == 0)
         learner.train_step(model, optimizer, *make_batch(seed, number, draw.randrange(2, 6)), limit)
-    return {"weights": weights(model), "buffers": buffers(model)}
+    return {"weights": weights(model), "buffers": buffers(model), "passes": recorder.passes}
 
 
 def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -190,17 +210,25 @@ def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def step_at_the_edges(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes one step on a batch of padding, after another step with momentum, and one step of a gradient of 0."""
-    model, (x, y) = make_model(seed), make_batch(seed)
+    model, (x, y) = make_model(seed, averages=True), make_batch(seed)
     optimizer = ADAMW(model.parameters(), lr=0.1)
     for number in range(2):
         optimizer.zero_grad()
         loss_of(model, *make_batch(seed, number)).backward()
         optimizer.step()
     padding = pair(learner.train_step(model, optimizer, x, torch.full_like(y, PADDING), 1.0))
+    left = {
+        "gradients": gradients_and_gaps(model),
+        "buffers": buffers(model),
+        "averages": flat(value for state in optimizer.state.values() for value in state.values()),
+        "modes": [in_training(module) for module in model.modules()],
+        "trainable": [parameter.requires_grad for parameter in model.parameters()],
+        "random": torch.rand(1).item(),
+    }
     still = make_model(seed)
     still.norm.requires_grad_(False).weight.zero_()  # all logits are constants
     flat_step = pair(learner.train_step(still, SGD(still.parameters(), lr=0.1), x, y, 1.0))
-    return {
+    return left | {
         "padding": [padding["loss"], padding["norm"]],
         "weights": weights(model),
         "flat": [flat_step["loss"], flat_step["norm"]],
@@ -239,7 +267,7 @@ def list_of_floats(returned: Any) -> dict[str, Any]:
     return {
         "type": type_name(returned),
         "types": ", ".join(sorted({type_name(item) for item in items})),
-        "losses": [plain_number(item) for item in items],
+        "losses": [a_float(item) for item in items],
     }
 
 
@@ -320,7 +348,7 @@ def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
     learner.evaluate(dropping, batches(seed))
     torch.manual_seed(seed)
     return {
-        "gradients": gradients(model),
+        "gradients": gradients_and_gaps(model),
         "batches": flat(tensor for batch in data for tensor in batch),
         "random": random_number,
         "loss": loss_of(dropping.train(), *make_batch(seed)).item(),
@@ -332,9 +360,11 @@ def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
 def rates(name: str, learner: ModuleType, steps: Iterable[int], settings: tuple[Any, ...]) -> dict[str, Any]:
     """Returns the rates of a schedule, their types, and for the judge its steps and settings.
 
-    The last step is asked for first: a rate depends on the step alone.
+    The last step is asked for first, and before it another schedule: a rate depends on the arguments alone.
     """
-    asked = [*steps]
+    asked, (peak, warmup, total, floor) = [*steps], settings
+    for step in asked:
+        learner.learning_rate(step, 2 * peak, warmup, total + 1, floor / 2)
     returned = [learner.learning_rate(step, *settings) for step in reversed(asked)][::-1]
     return {
         name: [plain_number(rate) for rate in returned],
@@ -359,11 +389,11 @@ def schedule(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def no_warmup(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the learning rates of a schedule without warm-up and of one with a single step; each falls to 0."""
+    """Returns the learning rates of a schedule without warm-up and of one with a single step, and after their ends."""
     draw = random.Random(seed)
     peak, total = draw.uniform(0.1, 1.0), draw.randrange(8, 20)
-    steps = range(total + 1)
-    none, one = ((peak, warmup, total, 0.0) for warmup in (0, 1))
+    steps = range(2 * total)
+    none, one = ((peak, warmup, total, peak * draw.uniform(0.05, 0.3)) for warmup in (0, 1))
     return {**rates("none", learner, steps, none), **rates("one", learner, steps, one)}
 
 
@@ -384,26 +414,29 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
 def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Overfits to a target that is exactly the first loss."""
 
-    def train(target: float, max_steps: int) -> list[float | None]:
+    def train(target: float, max_steps: int) -> list[float | str]:
         losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, target, max_steps)
-        return plain_numbers(losses) or []
+        return list_of_floats(losses)["losses"]
 
     first = train(math.inf, 1)  # every loss is below infinity
     steps = random.Random(seed).randrange(3, 7)
-    return {"steps": steps, "count": len(train(first[0] or 0.0, steps)) if first else None}
+    return {"steps": steps, "count": len(train(first[0], steps)) if first and type(first[0]) is float else None}
 
 
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Overfits to an unreachable target, in some steps and in none. The rate is 0, so the loss is constant."""
-    steps, types, counts, logits = random.Random(seed).randrange(3, 9), [], [], []
+    steps, types, counts, losses, logits, ran = random.Random(seed).randrange(3, 9), [], [], [], [], []
     for max_steps in (steps, 0):
         model = make_model(seed)
         passes = ForwardRecorder(model)
-        losses = learner.overfit_one_batch(model, *make_batch(seed), 0.0, 0.0, max_steps)
-        types.append(type_name(losses))
-        counts.append(len(losses) if type(losses) is list else None)
+        answers = list_of_floats(learner.overfit_one_batch(model, *make_batch(seed), 0.0, 0.0, max_steps))
+        types.append(answers["type"])
+        counts.append(len(answers["losses"]))
+        losses += answers["losses"]
         logits.append(passes.logits())
-    return {"types": types, "max_steps": [steps, 0], "counts": counts, "logits": logits}
+        ran.append(len(passes.inputs))
+    asked = [steps, 0]
+    return {"types": types, "max_steps": asked, "counts": counts, "losses": losses, "logits": logits, "ran": ran}
 
 
 def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -476,7 +509,7 @@ def _save(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
         learner.save_checkpoint(path, model, optimizer, step)
         files = sorted(file.name for file in path.parent.iterdir())
         handed = {f"{HANDED}weights": weights(model)}
-        left = gradients(model)
+        left = gradients_and_gaps(model)
         modes = [in_training(module) for module in model.modules()]
         model.train()
         uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
@@ -559,27 +592,31 @@ class Trap:
 
 
 def file_is_safe(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[str, Any]:
-    """Tells whether the file opens with weights_only=True, and whether load_checkpoint runs code of a hostile file.
+    """Tells whether the file opens with weights_only=True, and whether load_checkpoint opens or runs hostile files.
 
-    `held` is the share of the weights that are in the file.
+    One of these holds an object alone, one all that the file holds and this object. `held` is the share of the weights
+    that are in the file.
     """
     with _saved(saved) as path:
         if not path.exists():
-            return {"file": "missing", "holds": "", "held": 0.0, "sprung": False}
+            return {"file": "missing", "holds": "", "held": 0.0, "sprung": False, "loaded": 0}
         declared = torch.serialization.get_safe_globals()  # by the learner's file, not by other programs
         torch.serialization.clear_safe_globals()
-        numbers: list[np.ndarray] = []
-        refused = _failure(lambda: numbers.extend(_numbers(torch.load(path, weights_only=True))))
+        held: list[Any] = []
+        refused = _failure(lambda: held.append(torch.load(path, weights_only=True)))
         torch.serialization.add_safe_globals(declared)
         holds = re.search(r"GLOBAL (\S+)", refused)
         model, optimizer = _make(seed, seed, DROPOUTS[0])
-        sprung = path.with_name("sprung")
-        torch.save(Trap(sprung), path)
-        _failure(lambda: learner.load_checkpoint(path, model, optimizer))
+        sprung, loaded = path.with_name("sprung"), 0
+        trap = Trap(sprung)
+        for hostile in (trap, {**held[0], "more": trap} if held and type(held[0]) is dict else [*held, trap]):
+            torch.save(hostile, path)
+            loaded += not _failure(lambda: learner.load_checkpoint(path, model, optimizer))
         return {
+            "loaded": loaded,
             "file": "refused" if refused else "opens",
             "holds": holds[1] if holds else "",
-            "held": float(np.isin(saved[f"{HANDED}weights"], np.concatenate([np.zeros(0), *numbers])).mean()),
+            "held": float(np.isin(saved[f"{HANDED}weights"], np.concatenate([np.zeros(0), *_numbers(held)])).mean()),
             "sprung": sprung.exists(),
         }
 

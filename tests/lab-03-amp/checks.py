@@ -32,7 +32,8 @@ OF_ZEROS = (
     "the share of no gradients",
 )
 IN_ANOTHER_ORDER = "the micro-batches went through in another order."
-OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
+OF_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
+OF_MODES.append("the loss of a model without dropout in training mode")
 
 
 def floats(got: Answers, expected: Answers) -> str | None:
@@ -286,7 +287,8 @@ def caller_keeps_tokens(got: Answers, expected: Answers) -> str | None:
 
 def mode_stays(got: Answers, expected: Answers) -> str | None:
     """Passes if the model runs in its mode and stays in it."""
-    for mode, wanted, left in zip(("training", "evaluation"), (True, False), got["left"], strict=True):
+    modes = ("training", "evaluation", "training")
+    for mode, wanted, left in zip(modes, (True, False, True), got["left"], strict=True):
         if any(module is not wanted for module in left):
             return f"a model in {mode} mode, or a part of it, was in the other mode after the call."
     if not equal(got["passes"], expected["passes"]):
@@ -316,6 +318,10 @@ def in_order(got: Answers, expected: Answers) -> str | None:
     if not equal(got["order"], expected["order"]):
         order = got["order"] if isinstance(got["order"], list) else []
         return f"the passes ran in the order {shorten(', '.join(map(str, order[:8])))}; expected forward, backward, ..."
+    if not equal(got["passes"], expected["passes"]):
+        return f"the model ran {shorten(got['passes'])} times; expected {expected['passes']}, once per micro-batch."
+    if not equal(got["at weight"], expected["at weight"], TOLERANCE):
+        return "backward does not go from the scaled loss to the weights once for each micro-batch."
     return None if equal(got["inputs"], expected["inputs"]) else IN_ANOTHER_ORDER
 
 
@@ -409,7 +415,7 @@ def gradients_stay(got: Answers, expected: Answers) -> str | None:
 
 def none_stays(got: Answers, expected: Answers) -> str | None:
     """Passes if the master of a parameter without a gradient is not updated."""
-    failure = masters("after a step in which one gradient is None")(got, expected)
+    failure = masters("after a step in which one gradient is None, and another step,")(got, expected)
     if not equal(got["moved"], 0):
         moved = shorten(got["moved"])
         return f"the step changed {moved} numbers of a master whose parameter has no gradient; expected 0."
@@ -446,7 +452,7 @@ EXERCISES = (
                 "leaves out numbers that were 0 before",
                 points=1,
                 probe="zeros_among_them",
-                judge=shares(*OF_ZEROS),
+                judge=all_of(not_in_place, shares(*OF_ZEROS)),
                 requires=("share_lost/fp16",),
             ),
             Check(
@@ -531,6 +537,7 @@ EXERCISES = (
                     equals_reference(
                         "left", 0.0, lambda *_: "the call changed its arguments; a cast makes a new tensor."
                     ),
+                    equals_reference("kept", 0, lambda *_: "the call replaced items of the list `args`."),
                 ),
                 requires=("cast_inputs/lower", "cast_inputs/fp32", "cast_inputs/widest"),
             ),
@@ -756,16 +763,9 @@ EXERCISES = (
                 judge=all_of(
                     has_reference_form("left"),
                     mode_stays,
-                    numbers_equal(
-                        "losses",
-                        *(
-                            f"the loss of a model with dropout 0.5 in {mode} mode"
-                            for mode in ("training", "evaluation")
-                        ),
-                        tolerance=FP32,
-                    ),
+                    numbers_equal("losses", *OF_MODES, tolerance=FP32),
                 ),
-                requires=("scaled_step/loss",),
+                requires=("scaled_step/loss", "scaled_step/update"),
             ),
         ),
     ),

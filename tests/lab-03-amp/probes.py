@@ -22,6 +22,7 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     in_training,
     is_tensor,
+    kind_text,
     plain_number,
     tuple_items,
     type_name,
@@ -70,6 +71,11 @@ def bits(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def a_float(value: Any) -> float | str:
+    """Returns a float, and the type of anything else as a text."""
+    return value if type(value) is float else kind_text(value)
+
+
 def what(value: Any) -> str:
     """Returns the dtype of a tensor or the type of another value: 'float16', 'int', 'list of float32'."""
     if type(value) is list and value:
@@ -101,8 +107,13 @@ def zeros_among_them(learner: ModuleType, seed: int) -> dict[str, Any]:
     count = random.Random(seed).randrange(90, 290)
     gradient = torch.cat([small_numbers(seed, count), torch.zeros(3 * count)])
     lists: list[list[Tensor | None]] = [[gradient], [torch.zeros(3)], [None], []]
+    before = gradient.clone()
     shares = [learner.share_lost(gradients, 1.0, torch.float16) for gradients in lists]
-    return {"types": [type_name(share) for share in shares], "shares": [plain_number(share) for share in shares]}
+    return {
+        "types": [type_name(share) for share in shares],
+        "shares": [plain_number(share) for share in shares],
+        "changed": int((gradient != before).sum()),
+    }
 
 
 def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -192,11 +203,13 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
             lows = [LOW[0]] if policy == "" else LOW
             asked = [([copied(value) for value in case], low) for case in cases for low in lows]
             given += [value for args, _ in asked for value in args if kind == "floats"]
+            items = [[*args] for args, _ in asked]
             observed[f"asked {kind} {policy}"] = [f"{names(args)} with low={bits(low)}" for args, low in asked]
             returned = [learner.cast_inputs(policy, args, low) for args, low in asked]
             types = {type_name(cast) for cast in returned} - {"list"}
             observed["type"] = min(types, default=observed["type"])
             observed["new"].append(not any(cast is args for cast, (args, _) in zip(returned, asked, strict=True)))
+            observed["kept"].append([[*map(id, args)] for args, _ in asked] == [[*map(id, args)] for args in items])
             casts = [[*cast] for cast in returned]
             observed[f"{kind} {policy}"] = [[what(value) for value in cast] for cast in casts]
             tensors = [value for cast in casts for value in cast if is_tensor(value) and not value.is_complex()]
@@ -214,8 +227,9 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
 def gradients_through(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the gradients of leaves that were cast down and up, in the order of `ways`."""
     torch.manual_seed(seed)
+    low, other_low, shape = LOW[seed // 2 % 2], LOW[1 - seed // 2 % 2], (1 + seed % 4, 2 + seed % 3)
     ways = [("lower", torch.float32), ("fp32", torch.bfloat16), ("fp32", torch.float16), ("widest", LOW[seed % 2])]
-    low, shape = LOW[seed // 2 % 2], (1 + seed % 4, 2 + seed % 3)
+    ways.append(("lower", other_low))
     grads: list[Tensor | None] = []
     for policy, dtype in ways:
         leaf = torch.randn(shape, dtype=dtype, requires_grad=True)
@@ -353,8 +367,8 @@ def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {
         "before": before,
         "starts": starts,
-        "scales": [plain_number(scale) for scale in updated],
-        "after an overflow": plain_number(overflow),
+        "scales": [a_float(scale) for scale in updated],
+        "after an overflow": a_float(overflow),
     }
 
 
@@ -412,7 +426,7 @@ def divided_once(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns gradients and positions after unscaling a list in which parameters occur two and three times."""
     parameters = with_gradients(seed)
     gradient_of(parameters[0]).view(-1)[0] = torch.nan if seed % 2 else torch.inf
-    listed = [*parameters, parameters[1], parameters[0], parameters[-1], parameters[1]]
+    listed = [*parameters, parameters[-1], parameters[1], parameters[0], parameters[1]]  # one twice in a row
     not_finite = learner.unscale(listed, 16.0)
     return {"scale": 16.0, "not_finite": positions(not_finite), "grads": flat_gradients(parameters[1:])}
 
@@ -436,7 +450,10 @@ def spoiled(seed: int) -> Iterator[Case]:
             gradient = gradient_of(parameters[place])
             gradient[tuple(draw.randrange(size) for size in gradient.shape)] = value
             yield f"{value} in the gradient at position {place % len(parameters)}", parameters
-    both, whole = (with_gradients(seed, DTYPES) for _ in range(2))
+    both, whole, long = (with_gradients(seed, DTYPES) for _ in range(3))
+    long[4] = nn.Parameter(torch.zeros(3000))
+    long[4].grad = torch.zeros(3000).index_fill(0, torch.tensor([draw.randrange(3000)]), torch.nan)
+    yield "nan in a gradient of 3000 numbers", long
     gradient_of(both[0]).fill_(torch.inf)
     gradient_of(both[-1]).fill_(-torch.inf)
     yield "inf in the first gradient and -inf in the last", both
@@ -562,7 +579,7 @@ def overflow(learner: ModuleType, seed: int) -> dict[str, Any]:
         optimizer.step()
         before, state = weights(model), _state(optimizer)
         if bad:
-            parameter = model.get_parameter("blocks.0.norm1.weight" if bad == torch.inf else "norm.weight")
+            parameter = model.get_parameter("blocks.0.norm1.weight" if bad == torch.inf else "head.weight")
             _spoil(parameter, bad, at_pass=(seed + ways.index(way)) % len(micro_batches))
         returned = learner.scaled_step(model, optimizer, micro_batches, 16.0 if bad else 2.0**40, 1.0)
         loss, was_updated = _pair(returned)
@@ -581,7 +598,8 @@ def _spoil(parameter: nn.Parameter, bad: float, at_pass: int) -> None:
 
     def hook(grad: Tensor) -> Tensor:
         passes.append(grad)
-        return grad.index_fill(0, torch.tensor([grad.numel() - 1]), bad) if len(passes) == at_pass + 1 else grad
+        last = torch.tensor([grad.numel() - 1])
+        return grad.flatten().index_fill(0, last, bad).view_as(grad) if len(passes) == at_pass + 1 else grad
 
     parameter.register_hook(hook)
 
@@ -614,7 +632,7 @@ def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
         ForwardRecorder(model, on_logits)
         arguments = (model, _sgd(model), micro_batches, 16.0, 1.0)
         loss, _ = _pair(learner.scaled_step(*arguments, *([low] if low else [])))
-        observed["loss"].append(plain_number(loss))
+        observed["loss"].append(a_float(loss))
         observed["weights"].append(what(model.head.weight))
         observed["after"].append("on" if torch.is_autocast_enabled("cpu") else "off")
     called = [f"with low={bits(low)}" if low else "without `low`" for low in (*LOW, None)]
@@ -636,12 +654,12 @@ def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the size of the gradient at the logits of each micro-batch, and the order of the passes.
+    """Returns the size of each micro-batch's gradient at the logits and at a weight, and the order of the passes.
 
     The scale is beyond the range of fp16.
     """
     model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(17, 21), list[float]()
-    micro_batches, order = make_micro_batches(seed, at_least=2), list[str]()
+    micro_batches, order, at_weight = make_micro_batches(seed, at_least=2), list[str](), list[float]()
 
     def on_logits(out: Tensor) -> None:
         order.append("forward")
@@ -652,8 +670,11 @@ def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
         sizes.append(float(grad.abs().sum()))
 
     passes = ForwardRecorder(model, on_logits)
+    model.head.weight.register_hook(lambda grad: at_weight.append(float(grad.abs().sum())))
     learner.scaled_step(model, _sgd(model), micro_batches, scale, 1e6)
     return {
+        "passes": passes.passes,
+        "at weight": at_weight,
         "scale": scale,
         "count": len(micro_batches),
         "sizes": sizes,
@@ -674,19 +695,19 @@ def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns losses with dropout in both modes, and the modes of all modules in the passes and afterwards."""
+    """Returns losses in both modes, last without dropout, and the modes of all modules in the passes and afterwards."""
     losses, left, passes = list[Any](), list[list[bool]](), list[bool]()
-    for training in (True, False):
-        model = make_model(seed, dropout=0.5).train(training)
+    for training, dropout in ((True, 0.5), (False, 0.5), (True, 0.0)):
+        model = make_model(seed, dropout=dropout).train(training)
         modules = [*model.modules()]
 
         def on_logits(out: Tensor, modules: list[nn.Module] = modules) -> None:
             passes.append(all(map(in_training, modules)))
 
         ForwardRecorder(model, on_logits)
-        torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
+        torch.manual_seed(seed + 7919)  # a seed that no learner would choose
         loss, _ = _pair(learner.scaled_step(model, _sgd(model), make_micro_batches(seed, 2), 16.0, 1e6))
-        losses.append(plain_number(loss))
+        losses.append(a_float(loss))
         left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left, "passes": passes}
 
@@ -771,7 +792,7 @@ def many_small_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes two steps of AdamW with weight decay; one parameter has no gradient in the second step."""
+    """Makes three steps of AdamW with weight decay; one parameter has no gradient in the second step."""
     model = half_model(seed)
     masters = [*learner.make_masters(model)]
     missing = seed % len(masters)
@@ -782,8 +803,11 @@ def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     give_gradients(model, seed + 1, 1.0)
     list(model.parameters())[missing].grad = None
     learner.master_step(model, masters, optimizer)
+    moved = int((flat([masters[missing]]) != before).sum())
+    give_gradients(model, seed + 2, 1.0)
+    learner.master_step(model, masters, optimizer)
     return {
-        "moved": int((flat([masters[missing]]) != before).sum()),
+        "moved": moved,
         "masters": flat(masters),
         "weights": weights(model),
         "steps": [float(state["step"]) for state in optimizer.state.values()],

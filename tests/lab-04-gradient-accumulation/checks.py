@@ -26,7 +26,8 @@ from rankzero.exercises.checks.judges import (
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
-OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
+OF_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
+OF_MODES.append("the loss of a model without dropout in training mode")
 A_FLOAT = is_of_type("float", "the loss, a Python float,", ": loss.item() returns one")
 OF_STEPS = ("", " where the rows cancel", " with one sequence per row")
 IN_FP32 = 1e-3  # the estimates are differences of squared lengths
@@ -46,11 +47,13 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
             return f"{when}, the gradients are not {wanted.size} numbers."
         missing, asked = int(np.isnan(mine).sum()), int(np.isnan(wanted).sum())
         if missing == len(mine):
-            return f"{when}, no weight has a gradient, or all gradients are nan."
+            return f"{when}, no weight has a gradient."
         if missing > asked:
-            return f"{when}, {missing} of {len(mine)} weights have no gradient or nan; expected {asked}."
+            return f"{when}, {missing} of {len(mine)} weights have no gradient; expected {asked}."
         if missing < asked:
             return f"{when}, {asked - missing} weights have a gradient where None was expected in p.grad."
+        if infinite := int(np.isinf(mine).sum()):
+            return f"{when}, {infinite} of {len(mine)} gradients are nan or inf; expected none."
         there = np.abs(np.nan_to_num(wanted)) > 1e-9
         factors = mine[there] / wanted[there]
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
@@ -105,8 +108,11 @@ def loss_and_sums(got: Answers, expected: Answers) -> str | None:
 
 
 def sums_keep_digits(got: Answers, expected: Answers) -> str | None:
-    """Passes if the gradients of a bf16 model are added up in fp32."""
+    """Passes if the gradients of a bf16 model are added up in fp32, and the sums of others have the right dtypes."""
     mine, wanted = got["gradients"], expected["gradients"]
+    for kind, right in zip(_list(got["sums"]), expected["sums"], strict=False):
+        if not equal(kind, right):
+            return f"the list holds {shorten(kind)} parameters; expected {right}."
     if equal(mine, wanted, IN_SUMS):
         return None
     when = f"with a bf16 model and k = {expected['k']}"
@@ -147,9 +153,30 @@ def one_at_a_time(got: Answers, expected: Answers) -> str | None:
         return f"backward ran {backwards} times; expected {expected['backwards']}, once per micro-batch."
     if backwards != len(held):
         return f"the model was called {len(held)} times, and backward ran {shorten(backwards)} times; expected as many."
+    if not equal(got["reached"], expected["reached"]):
+        return f"backward reached the weights {shorten(got['reached'])} times; expected {expected['reached']}."
+    if not equal(got["turns"], expected["turns"]):
+        return "the passes did not alternate: one forward and one backward of each micro-batch, then the next one."
     if abs(sum(held) - sum(expected["held"])) > 0.5:
         return f"{sum(held):.1f} micro-batches' activations were there in all; expected {sum(expected['held']):.0f}."
+    if type(got["peak"]) is not float or not got["peak"] <= 1.8 * expected["peak"]:
+        times = f"{got['peak'] / expected['peak']:.1f}" if type(got["peak"]) is float else "many"
+        return f"autograd held {times} times the activations of one micro-batch and its loss; expected 1."
     return None
+
+
+def once_each(got: Answers, expected: Answers) -> str | None:
+    """Passes if the model ran once for each micro-batch, with gradients or without."""
+    if equal(got["passes"], expected["passes"]):
+        return None
+    return f"the model ran {shorten(got['passes'])} times; expected {expected['passes']}, once per micro-batch."
+
+
+def keeps_few(got: Answers, expected: Answers) -> str | None:
+    """Passes if at most two micro-batches more than with the reference were in memory at once."""
+    if type(got["kept"]) is int and got["kept"] <= expected["kept"] + 2:
+        return None
+    return f"{shorten(got['kept'])} micro-batches were in memory at once; expected at most {expected['kept']}."
 
 
 def reads_no_further(got: Answers, expected: Answers) -> str | None:
@@ -173,17 +200,17 @@ def reads_one_by_one(got: Answers, expected: Answers) -> str | None:
 
 
 def passes_in_turn(got: Answers, expected: Answers) -> str | None:
-    """Passes if one pass had been taken at the first update."""
-    if equal(got["started"], expected["started"]):
-        return None
-    count = shorten(got["started"][0]) if _list(got["started"]) else "no"
-    return f"at the first update {count} passes had been taken from `epochs`; expected 1."
+    """Passes if one pass had been taken at the first update, and at each later one at most one beyond the current."""
+    for place, (mine, wanted) in enumerate(zip(_list(got["started"]), expected["started"], strict=False)):
+        if type(mine) is not int or not wanted <= mine <= wanted + bool(place):
+            return f"at update {place + 1} {shorten(mine)} passes had been taken from `epochs`; expected {wanted}."
+    return None
 
 
 def _modes_are_kept(got: Answers, expected: Answers) -> str | None:
     """Passes if the model has the same mode after the call as before."""
     names = {True: "training", False: "evaluation"}
-    for found, left in zip((True, False), got["left"], strict=True):
+    for found, left in zip((True, False, True), got["left"], strict=True):
         odd = sum(one is not found for one in left)
         if left[0] is not found:
             return f"a model in {names[found]} mode was in {names[not found]} mode after the call."
@@ -285,7 +312,7 @@ def is_clipped(got: Answers, expected: Answers) -> str | None:
         count = asked - missing
         return f"a parameter without a gradient has one of {count} numbers after clipping; expected None in p.grad."
     if missing > asked:
-        return f"{missing - asked} numbers of the gradient are nan after clipping."
+        return f"{missing - asked} numbers of the gradient are missing after clipping; expected a gradient in p.grad."
     length = f"the gradient has the norm {np.linalg.norm(mine):.4f}; expected {np.linalg.norm(wanted):.4f}"
     turned = (
         ""
@@ -299,7 +326,7 @@ def in_place(got: Answers, expected: Answers) -> str | None:
     """Passes if p.grad holds the same tensors, and no weight changed."""
     return (
         nothing_moved(got, expected) or None
-        if got["in place"] is True
+        if got["in place"] is True and equal(got["in memory"], expected["in memory"], FAR_CLIPPED)
         else "p.grad is another tensor than before; change it in place."
     )
 
@@ -465,7 +492,7 @@ def scales(got: Answers, expected: Answers) -> str | None:
 def float_infinity(got: Answers, expected: Answers) -> str | None:
     """Passes if infinity came back, as a Python float."""
     if not equal(got["scale"], expected["scale"]):
-        return f"with a mean gradient of 0, the noise scale {mismatch_text(got['scale'], expected['scale'])}"
+        return f"with an estimate of |G|^2 below 0, the noise scale {mismatch_text(got['scale'], expected['scale'])}"
     return is_of_type("float", "math.inf, a Python float,")(got, expected)
 
 
@@ -506,7 +533,7 @@ EXERCISES = (
                 "adds the gradients of a bf16 model in fp32",
                 points=1,
                 probe="in_bf16",
-                judge=all_of(loss_and_sums, sums_keep_digits),
+                judge=all_of(loss_and_sums, same_length("sums"), sums_keep_digits),
                 requires=("accumulate/gradient",),
             ),
             Check(
@@ -514,7 +541,8 @@ EXERCISES = (
                 "holds one micro-batch's activations at a time",
                 points=1,
                 probe="parts_in_memory",
-                judge=all_of(one_at_a_time, ran_on_the_batches()),
+                judge=all_of(one_at_a_time, once_each, ran_on_the_batches()),
+                requires=("accumulate/gradient",),
             ),
             Check(
                 "accumulate/stale",
@@ -542,7 +570,7 @@ EXERCISES = (
                 "runs the model in its mode, with its dropout",
                 points=1,
                 probe="in_both_modes",
-                judge=all_of(in_order, modes_are_kept, numbers_equal("losses", *OF_BOTH_MODES)),
+                judge=all_of(in_order, modes_are_kept, numbers_equal("losses", *OF_MODES)),
                 requires=("accumulate/loss", "accumulate/memory"),
             ),
         ),
@@ -592,7 +620,8 @@ EXERCISES = (
                 "holds one micro-batch's activations at a time",
                 points=1,
                 probe="ragged_in_memory",
-                judge=all_of(one_at_a_time, ran_on_the_batches()),
+                judge=all_of(one_at_a_time, once_each, ran_on_the_batches()),
+                requires=("accumulate_tokens/gradient",),
             ),
             Check(
                 "accumulate_tokens/stale",
@@ -613,7 +642,7 @@ EXERCISES = (
                     equals_reference("inputs", 0, lambda *_: "the call changed the inputs; work on a copy."),
                     in_order,
                     modes_are_kept,
-                    numbers_equal("losses", *OF_BOTH_MODES),
+                    numbers_equal("losses", *OF_MODES),
                     nothing_moved,
                 ),
             ),
@@ -674,7 +703,7 @@ EXERCISES = (
                 "holds one micro-batch's activations, and reads no further than the group",
                 points=1,
                 probe="epoch_in_memory",
-                judge=all_of(one_at_a_time, reads_no_further, ran_on_the_batches()),
+                judge=all_of(one_at_a_time, reads_no_further, keeps_few, ran_on_the_batches()),
                 requires=("train_epoch/update",),
             ),
             Check(
@@ -690,7 +719,7 @@ EXERCISES = (
                 "changes neither the model's mode nor the caller's tensors",
                 points=1,
                 probe="epoch_in_both_modes",
-                judge=all_of(in_order, numbers_equal("losses", *OF_BOTH_MODES), modes_are_kept, caller_keeps_tokens),
+                judge=all_of(in_order, numbers_equal("losses", *OF_MODES), modes_are_kept, caller_keeps_tokens),
                 requires=("train_epoch/losses",),
             ),
         ),
@@ -718,6 +747,7 @@ EXERCISES = (
                 judge=all_of(
                     is_of_type("float", "the norm, a Python float,"),
                     norm_of_all,
+                    number_equals("norm in a list", "with the parameters in a list, the norm"),
                 ),
             ),
             Check(
@@ -760,6 +790,7 @@ EXERCISES = (
                     one_step,
                     one_at_a_time,
                     reads_one_by_one,
+                    keeps_few,
                     has_reference_form("types"),
                     same_length("norms"),
                     norms_of_updates,
@@ -822,7 +853,7 @@ EXERCISES = (
                 "reads no further than the group",
                 points=1,
                 probe="scheduled",
-                judge=all_of(reads_no_further, passes_in_turn),
+                judge=all_of(reads_no_further, same_length("started"), passes_in_turn),
                 requires=("train_epoch/memory", "schedule/moves"),
             ),
         ),

@@ -5,7 +5,8 @@ first digits. Probes of 16-bit formats run in these formats.
 """
 
 import random
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -18,9 +19,9 @@ from torch import Tensor, nn
 from rankzero.exercises.probes.forward_recorder import ForwardRecorder
 from rankzero.exercises.probes.untrusted_values import (
     flat,
-    gradients,
     in_training,
     is_tensor,
+    kind_text,
     plain_number,
     plain_numbers,
     tuple_items,
@@ -91,6 +92,28 @@ def kind_of(values: Any) -> str:
     return f"list of {' and '.join(sorted({type_name(value) for value in values})) or 'float'}"
 
 
+def a_float(value: Any) -> float | str:
+    """Returns a float, and the type of anything else as a text."""
+    return value if type(value) is float else kind_text(value)
+
+
+def flat_gradients(parameters: Iterable[Tensor], values: Iterable[Any]) -> np.ndarray:
+    """Returns the parameters' gradients `values` as one array: NaN in place of None, and inf in place of a nan."""
+    arrays = [
+        np.full(parameter.numel(), np.nan)
+        if value is None
+        else np.nan_to_num(flat([value]), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+        for parameter, value in zip(parameters, values, strict=True)
+    ]
+    return np.concatenate([np.empty(0), *arrays])
+
+
+def gradients(model: nn.Module) -> np.ndarray:
+    """Returns all gradients of a model, as `flat_gradients` does."""
+    parameters = [*nn.Module.parameters(model)]
+    return flat_gradients(parameters, [parameter.grad for parameter in parameters])
+
+
 def leave_old_gradients(model: nn.Module, seed: int) -> None:
     """Leaves gradients in the model, like a gradient monitor or a failed step.
 
@@ -104,51 +127,75 @@ def leave_old_gradients(model: nn.Module, seed: int) -> None:
 
 
 class Activations:
-    """Records, at the end of each forward pass, the activations that autograd holds, in micro-batches."""
+    """Records the activations that autograd holds, at the end of each forward pass and at most, in micro-batches."""
 
     def __init__(self, model: nn.Module, x: Tensor) -> None:
         """Takes `x`, the input of one micro-batch."""
         self._model, self._x = model, x
-        self._backwards = 0
+        self._backwards = self._reached = 0
 
     def during(self, work: Callable[[], Any]) -> dict[str, Any]:
-        """Runs `work`, and returns the rounded counts, the number of backward passes, and the model's logits."""
+        """Runs `work`, and returns the rounded counts, the numbers of passes, and the model's logits.
+
+        `turns` are the backward passes before each forward pass, `reached` is how many came to the last layer's weight.
+        """
         cpu, optimizer = torch.device("cpu"), sgd(self._model)
         with PhaseMemory(self._model, optimizer, cpu) as single:
             logits = self._model(self._x)
             single.record("one")
         del logits
-        unit = single.rows[0].activations
+        unit, turns = single.rows[0].activations, list[int]()
         with PhaseMemory(self._model, optimizer, cpu) as memory:
 
             def forward(output: Tensor) -> None:
                 if output.requires_grad:  # a forward pass without gradients saves no tensors
                     memory.record("forward")
+                    turns.append(self._backwards)
                     output.register_hook(self._count)  # also counts torch.autograd.grad
 
             passes = ForwardRecorder(self._model, forward)
+            self._model.get_parameter("head.weight").register_hook(self._reach)
             work()
-        held = [round(row.activations / unit, 2) for row in memory.rows]
-        return {"held": held, "backwards": self._backwards, "logits": passes.logits()}
+        return {
+            "held": [round(row.activations / unit, 2) for row in memory.rows],
+            "peak": round(memory.peak_activations / unit, 2),
+            "turns": turns,
+            "passes": passes.passes,
+            "backwards": self._backwards,
+            "reached": self._reached,
+            "logits": passes.logits(),
+        }
 
     def _count(self, gradient: Tensor) -> None:
         self._backwards += 1
 
+    def _reach(self, gradient: Tensor) -> None:
+        self._reached += 1
+
 
 class Stream:
-    """Micro-batches that can be read once and have no length; counts the micro-batches read."""
+    """Micro-batches that can be read once, not copied, and have no length; each is in memory only while it is used.
+
+    Counts the micro-batches read, and the most that were in memory at once.
+    """
 
     def __init__(self, micro_batches: list[MicroBatch]) -> None:
         self._micro_batches = iter(micro_batches)
-        self.taken = 0
+        self.taken = self.kept = 0
+        self._read: list[weakref.ref[Tensor]] = []
 
     def __iter__(self) -> Iterator[MicroBatch]:
         return self
 
     def __next__(self) -> MicroBatch:
-        batch = next(self._micro_batches)
+        x, y = (tensor.clone() for tensor in next(self._micro_batches))
         self.taken += 1
-        return batch
+        self._read.append(weakref.ref(x))
+        self.kept = max(self.kept, sum(one() is not None for one in self._read))
+        return x, y
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("`micro_batches` can be read only once: it cannot be copied")
 
 
 class Repeatable:
@@ -181,9 +228,14 @@ class Updates:
 
 
 # --------------------------------------------------------------------------------------------------------- accumulate
-def what(value: Any) -> str:
-    """Returns the dtype of a tensor or the type of another value: 'float32', 'NoneType'."""
-    return str(value.dtype).removeprefix("torch.") if is_tensor(value) else type_name(value)
+def what(value: Any, like: Tensor | None = None) -> str:
+    """Returns the dtype of a tensor, and its shape if it differs from like's; the type of any other value."""
+    if not is_tensor(value):
+        return type_name(value)
+    dtype, shape = str(value.dtype).removeprefix("torch."), Tensor.size(value)
+    return (
+        dtype if like is None or shape == like.shape else f"{dtype} with the shape {list(shape)}, not its parameter's"
+    )
 
 
 def _accumulated(returned: Any, model: nn.Module) -> dict[str, Any]:
@@ -195,11 +247,8 @@ def _accumulated(returned: Any, model: nn.Module) -> dict[str, Any]:
     return {
         "type": f"({type_name(loss)}, {type_name(sums)})" if type(returned) is tuple else type_name(returned),
         "loss": plain_number(loss),
-        "kinds": [what(value) for value in listed],
-        "gradients": flat(
-            torch.full_like(parameter, torch.nan) if value is None else value
-            for parameter, value in zip(parameters, listed, strict=True)
-        ),
+        "kinds": [what(value, like) for value, like in zip(listed, parameters, strict=True)],
+        "gradients": flat_gradients(parameters, listed),
         "graphs": sum(is_tensor(value) and value.requires_grad for value in listed),
         "left": sum(parameter.grad is not None for parameter in parameters),
     }
@@ -219,13 +268,19 @@ def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates many gradients of a bf16 model, with fp32 logits: powers of two divide exactly in every format."""
+    """Accumulates many gradients of a bf16 model, with fp32 logits: powers of two divide exactly in every format.
+
+    Returns the dtypes of the sums of an fp16 and an fp32 model too.
+    """
     draw = random.Random(seed)
-    k, model = draw.choice((16, 32, 64)), make_model(seed).bfloat16()
-    forward = model.forward
-    vars(model)["forward"] = lambda tokens: forward(tokens).float()
-    x, y = make_batch(seed, k, draw.randrange(2, 5))
-    return _accumulated(learner.accumulate(model, x, y, k), model) | {"k": k}
+    k, size, observed, others = draw.choice((16, 32, 64)), draw.randrange(2, 5), dict[str, Any](), list[str]()
+    for dtype in (torch.float16, torch.float32, torch.bfloat16):
+        model = make_model(seed).to(dtype)
+        forward = model.forward
+        vars(model)["forward"] = lambda tokens, forward=forward: forward(tokens).float()
+        observed = _accumulated(learner.accumulate(model, *make_batch(seed, k, size), k), model)
+        others += [f"{kind} for {what(p)}" for kind, p in zip(observed["kinds"], model.parameters(), strict=True)]
+    return observed | {"k": k, "sums": others}
 
 
 def parts_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -257,19 +312,20 @@ def with_a_frozen_layer(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def _in_both_modes(work: Callable[[nn.Module], Any], seed: int) -> dict[str, Any]:
+    """Returns losses in both modes, last without dropout, the modes afterwards, and the sequences of each pass."""
     losses, left, passed = [], [], list[list[Any]]()
-    for training in (True, False):
-        model = make_model(seed, dropout=0.5).train(training)
+    for training, dropout in ((True, 0.5), (False, 0.5), (True, 0.0)):
+        model = make_model(seed, dropout=dropout).train(training)
         modules, passes = [*model.modules()], ForwardRecorder(model)
-        torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
-        losses.append(plain_number(work(model)))
+        torch.manual_seed(seed + 7919)  # a seed that no learner would choose
+        losses.append(a_float(work(model)))
         left.append([in_training(module) for module in modules])
         passed += [x.tolist() for x in passes.inputs]
     return {"losses": losses, "left": left, "passed": passed}
 
 
 def in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns losses with dropout, in training and in evaluation mode, and the modes afterwards."""
+    """Returns losses in training and in evaluation mode, last without dropout, and the modes afterwards."""
     k, size, tokens = split(seed)
     batch = make_batch(seed, k * size, tokens)
     return _in_both_modes(lambda model: (tuple_items(learner.accumulate(model, *batch, k), 2) or (None,))[0], seed)
@@ -312,12 +368,13 @@ def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
         x, y = make_batch(seed + number, 3 - number)
         micro_batches.insert((seed // 2 + 2 * number) % 4, (x, torch.full_like(y, -100)))
     loss = learner.accumulate_tokens(model, micro_batches)
-    return {"loss": plain_number(loss), "gradients": gradients(model)}
+    return {"loss": a_float(loss), "gradients": gradients(model)}
 
 
 def ragged_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the activations that autograd holds at the end of each forward pass, in micro-batches."""
+    """Returns the activations that autograd holds, in micro-batches, each with a target that is not scored."""
     model, micro_batches = make_model(seed), make_micro_batches(seed, 3 + seed % 3)
+    micro_batches = [(x, y.index_fill(1, torch.tensor([1]), -100)) for x, y in micro_batches]
     activations = Activations(model, micro_batches[0][0])
     return activations.during(lambda: learner.accumulate_tokens(model, micro_batches))
 
@@ -331,7 +388,7 @@ def ragged_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def the_callers_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the micro-batches and weights after the calls, losses with dropout in both modes, and the modes."""
+    """Returns the micro-batches and weights after the calls, losses in both modes, and the modes."""
     micro_batches = make_ragged(seed)
     observed = _in_both_modes(lambda model: learner.accumulate_tokens(model, micro_batches), seed)
     model = make_model(seed)
@@ -394,9 +451,9 @@ def with_a_leftover(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the activations held at the end of each forward pass, and the micro-batches read at each update."""
+    """Returns the activations held, the micro-batches read at each update, and the most in memory at once."""
     k, model = 2 + seed % 3, make_model(seed)
-    optimizer, micro_batches = sgd(model, lr=0.0), make_micro_batches(seed, 3 * k)  # lr 0: the weights stay
+    optimizer, micro_batches = sgd(model, lr=0.0), make_micro_batches(seed, 5 * k)  # lr 0: the weights stay
     stream = Stream(micro_batches)
     activations = Activations(model, micro_batches[0][0])
     updates: list[Updates] = []
@@ -405,7 +462,7 @@ def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
         updates.append(Updates(model, optimizer, stream))
         learner.train_epoch(model, optimizer, stream, k)
 
-    return activations.during(work) | {"k": k, "taken": updates[0].taken}
+    return activations.during(work) | {"k": k, "taken": updates[0].taken, "kept": stream.kept}
 
 
 def epoch_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -415,7 +472,7 @@ def epoch_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def epoch_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns first losses with dropout in both modes, the modes afterwards, and the order of the sequences."""
+    """Returns first losses in both modes, the modes afterwards, and the order of the sequences."""
     micro_batches, k = make_micro_batches(seed, 4), 2 + seed % 2
 
     def work(model: nn.Module) -> Any:
@@ -455,14 +512,16 @@ def _clipped(
     learner: ModuleType, parameters: list[nn.Parameter], max_norm: float, read_once: bool = True
 ) -> dict[str, Any]:
     before = [parameter.grad for parameter in parameters]
+    memory = [gradient if gradient is None else gradient.detach() for gradient in before]
     values = [parameter.detach().clone() for parameter in parameters]
     with patch.object(nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", by_hand):
         norm = learner.clip_gradients((parameter for parameter in parameters) if read_once else parameters, max_norm)
     return {
         "type": type_name(norm),
-        "norm": plain_number(norm),
+        "norm": a_float(norm),
         "max_norm": max_norm,
-        "gradients": flat(torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in parameters),
+        "gradients": flat_gradients(parameters, [parameter.grad for parameter in parameters]),
+        "in memory": flat_gradients(parameters, memory),  # other tensors of the same memory show the clipping
         "in place": all(p.grad is gradient for p, gradient in zip(parameters, before, strict=True)),
         "moved": sum(int((p.detach() != value).sum()) for p, value in zip(parameters, values, strict=True)),
     }
@@ -475,7 +534,11 @@ def a_long_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     length = max_norm * draw.uniform(3, 50)
     in_a_list = _clipped(learner, make_gradients(seed, length), max_norm, read_once=False)
     observed = _clipped(learner, make_gradients(seed, length), max_norm)
-    return observed | {"in a list": in_a_list["gradients"]}
+    return observed | {
+        "in a list": in_a_list["gradients"],
+        "norm in a list": in_a_list["norm"],
+        "in place": observed["in place"] and in_a_list["in place"],
+    }
 
 
 def near_the_limit(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -520,8 +583,8 @@ def mixed_formats(learner: ModuleType, seed: int) -> dict[str, Any]:
 def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes an update over old gradients, with a gradient far above the limit and with a gradient below the limit."""
     draw = random.Random(seed)
-    norms, final_weights, steps, read, observed = [], [], [], list[int](), dict[str, Any]()
-    micro_batches, limits = make_micro_batches(seed, draw.randrange(3, 6)), [draw.uniform(0.02, 0.1), 1e6]
+    norms, final_weights, steps, read, runs, kept = [], [], [], list[int](), list[dict[str, Any]](), list[int]()
+    micro_batches, limits = make_micro_batches(seed, draw.randrange(5, 8)), [draw.uniform(0.02, 0.1), 1e6]
     for max_norm in limits:
         model, stream = make_model(seed), Stream(micro_batches)
         leave_old_gradients(model, seed)
@@ -531,16 +594,19 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
         activations = Activations(model, micro_batches[0][0])
 
         def work(model: Any = model, optimizer: Any = optimizer, limit: float = max_norm, stream: Any = stream) -> None:
-            read.clear()
             ForwardRecorder(model, lambda output: read.append(stream.taken))
             norms.append(learner.clipped_update(model, optimizer, stream, limit))
 
-        observed = activations.during(work)
+        runs.append(activations.during(work))
+        kept.append(stream.kept)
         final_weights.append(weights(model))
         steps.append(len(updates.after))
     in_a_list = make_model(seed)
     norms.append(learner.clipped_update(in_a_list, sgd(in_a_list), micro_batches, 1e6))
-    return observed | {
+    return {
+        **{name: runs[0][name] + runs[1][name] for name in ("held", "turns", "passes", "backwards", "reached")},
+        "peak": max(run["peak"] for run in runs),
+        "kept": max(kept),
         "limits": limits,
         "before": before,
         "count": len(micro_batches),
@@ -587,22 +653,26 @@ def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
     passes = [Stream(make_micro_batches(seed + 10 * number, length)) for number, length in enumerate(lengths)]
     asked: list[int] = []  # passes that have been asked for
     started: list[int] = []  # their number at each update
+    taken: list[int] = []  # the micro-batches read at each update
 
     def epochs() -> Iterator[Stream]:
         for number, stream in enumerate(passes):
             asked.append(number)
             yield stream
 
-    optimizer.register_step_post_hook(lambda *_: started.append(len(asked)))
-    updates = Updates(model, optimizer, passes[0])
+    def note(*_: Any) -> None:
+        started.append(len(asked))
+        taken.append(sum(stream.taken for stream in passes))
+
+    optimizer.register_step_post_hook(note)
     rates = learner.train_scheduled(model, optimizer, scheduler, epochs(), k)
     return {
         "type": kind_of(rates),
         "rates": plain_numbers(rates),
         "k": k,
         "lengths": lengths,
-        "taken": updates.taken[:1],
-        "started": started[:1],
+        "taken": taken,
+        "started": started,
         "left": [group["lr"] for group in optimizer.param_groups],
         "weights": weights(model),
     }
@@ -650,8 +720,8 @@ def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def no_signal(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the noise scale of rows that cancel: the mean gradient is 0, and the estimate of |G|^2 is negative."""
+    """Returns the noise scale of rows that nearly cancel: the estimate of |G|^2 is negative, the mean not exactly 0."""
     steps, size = make_steps(seed)
-    opposed = [torch.cat([step, -step]) for step in steps]
+    opposed = [torch.cat([step + 0.01, -step]) for step in steps]
     returned = learner.noise_scale(opposed, size)
     return {"type": type_name(returned), "scale": plain_number(returned)}
