@@ -261,6 +261,15 @@ def test_a_student_page_tells_failed_grading_from_missing_and_unusable_submissio
     assert "Every check passes." in student_page(GOOD).words
 
 
+def test_the_class_page_names_the_line_of_a_file_that_does_not_load(tmp_path: Path) -> None:
+    assert UNUSABLE.report
+    with_source = replace(UNUSABLE.report, unusable=f"{UNUSABLE.report.unusable}\n    def f(:")
+    words = class_page(tmp_path, replace(UNUSABLE, report=with_source)).words
+    assert "exercises.py, line 3: invalid syntax." in words
+    assert "\\n" not in words
+    assert "def f(:" not in words
+
+
 def test_pages_say_at_the_top_that_there_was_no_sandbox(tmp_path: Path) -> None:
     trusted = replace(GOOD, isolation="trusted")
     for page in (student_page(trusted), class_page(tmp_path, trusted)):

@@ -123,7 +123,7 @@ ATTACKS = {
 ODD = {
     *("kept_past_backward", "one_list_for_all", "one_store_for_all", "outputs_kept_aside", "sending_not_waited_for"),
     "own_dict_returned",
-    # What their contracts forbid.
+    # Forbidden by their contracts.
     *("lengthened_to_the_limit", "library_called", "moved_to_the_host", "gradients_clipped", "torchs_sampler"),
 }
 

@@ -28,7 +28,7 @@ _NAMES = {
     "torch.autograd.graph.disable_saved_tensors_hooks torch.autograd.graph.save_on_cpu "
     "torch.serialization.add_safe_globals torch.serialization.safe_globals "
     "torch.nn.modules.module.register_module_*",
-    # What a lab's exercises write by hand.
+    # Parts of torch that a lab's exercises write by hand.
     "library": "torch.nn.utils torch.utils.checkpoint torch.nn.parallel torch.distributed.fsdp torch.distributed.optim "
     "torch.distributed.algorithms torch.distributed._composable torch.distributed.nn torch.distributed.elastic "
     "torch.utils.data.DistributedSampler torch.utils.data.distributed torch.amp.GradScaler torch.cuda.amp",
