@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from rankzero.exercises.probes.answers import HANDED
 from rankzero.exercises.probes.forward_recorder import ForwardRecorder
 from rankzero.exercises.probes.untrusted_values import (
+    a_float,
     flat,
     gradients,
     in_training,
-    kind_text,
     plain_number,
     tuple_items,
     type_name,
@@ -127,11 +127,6 @@ def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], list[Any]], seed:
         losses += train(model, *make_batch(seed))
         left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left}
-
-
-def a_float(value: Any) -> float | str:
-    """Returns the number of a float, Python's or NumPy's float64, and the type of anything else as a text."""
-    return float(value) if type(value) in (float, np.float64) else kind_text(value)
 
 
 # --------------------------------------------------------------------------------------------------------- train_step

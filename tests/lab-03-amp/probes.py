@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 
 from rankzero.exercises.probes.forward_recorder import ForwardRecorder
 from rankzero.exercises.probes.untrusted_values import (
+    a_float,
     boolean,
     flat,
     in_training,
     is_tensor,
-    kind_text,
     plain_number,
     tuple_items,
     type_name,
@@ -69,11 +69,6 @@ def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def bits(dtype: torch.dtype) -> str:
     """Returns a dtype's name, such as 'bfloat16'."""
     return str(dtype).removeprefix("torch.")
-
-
-def a_float(value: Any) -> float | str:
-    """Returns a float, and the type of anything else as a text."""
-    return value if type(value) is float else kind_text(value)
 
 
 def what(value: Any) -> str:

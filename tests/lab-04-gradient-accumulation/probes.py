@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from rankzero.exercises.probes.forward_recorder import ForwardRecorder
 from rankzero.exercises.probes.untrusted_values import (
+    a_float,
     flat,
     in_training,
     is_tensor,
-    kind_text,
     plain_number,
     plain_numbers,
     tuple_items,
@@ -90,11 +90,6 @@ def kind_of(values: Any) -> str:
     if type(values) is not list:
         return type_name(values)
     return f"list of {' and '.join(sorted({type_name(value) for value in values})) or 'float'}"
-
-
-def a_float(value: Any) -> float | str:
-    """Returns a float, and the type of anything else as a text."""
-    return value if type(value) is float else kind_text(value)
 
 
 def flat_gradients(parameters: Iterable[Tensor], values: Iterable[Any]) -> np.ndarray:

@@ -54,6 +54,11 @@ def kind_text(value: Any) -> str:
     return f"an {name}" if name[:1] in ("i", "a", "o") else f"a {name}"
 
 
+def a_float(value: Any) -> float | str:
+    """Returns the number of a float, Python's or NumPy's float64, and the type of anything else as a text."""
+    return float(value) if type(value) in (float, np.float64) else kind_text(value)
+
+
 def described(value: Any, length: int = 60) -> str:
     """Returns the value's type and text, such as 'a list, [1.5, 2.5]'; an ellipsis ends what is longer."""
     text = f"{kind_text(value)}, {value!r}"
