@@ -851,7 +851,7 @@ CHANGES = {
         "import rankzero.learn.distributed.collectives as c\nc.CollectiveCounter.__enter__ = 0",
         "CollectiveCounter.__enter__",
     ),
-    "a method of an object": ("import torch\ntorch.ops.load_library = print", "torch.ops.load_library"),
+    "a method of an object": ("import random\nrandom._inst.shuffle = print", "random._inst.shuffle"),
     "what empties a folder": ("import shutil\nshutil.rmtree = print", "shutil.rmtree"),
     "what learns of an end": ("import weakref\nweakref.finalize = print", "weakref.finalize"),
     "what finds tensors": ("import torch.utils._pytree as p\np.tree_iter = print", "torch.utils._pytree.tree_iter"),

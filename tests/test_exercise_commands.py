@@ -297,12 +297,12 @@ def watching(*arguments: str) -> Iterator[Screen]:
 def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
     file = file_that_returns_a_tensor(tmp_path)
     with watching("train_step", "--file", str(file)) as screen:
-        assert "7 of 10 points" in screen.until("q quit")
+        assert "5 of 10 points" in screen.until("q quit")
         screen.press("h")
         screen.until("hint 1 of 3")
         assert "h hint   s solution" in screen.until("q quit"), "the keys stay below what they print"
         screen.press("l")
-        screen.until("train_step   7 of 10 points")
+        screen.until("train_step   5 of 10 points")
         screen.until("q quit")
         save(file, LAB.reference.read_text())
         shown = screen.until("q quit")
@@ -409,7 +409,7 @@ def test_watch_reports_a_missing_file_and_continues_when_it_is_back(tmp_path: Pa
         file.rename(tmp_path / "elsewhere.py")
         screen.until("is gone: put it back, and the watch goes on")
         (tmp_path / "elsewhere.py").rename(file)
-        assert "7 of 10 points" in screen.until("q quit")
+        assert "5 of 10 points" in screen.until("q quit")
 
 
 def test_watch_keeps_the_first_failure_on_a_screen_of_24_rows(tmp_path: Path) -> None:

@@ -407,6 +407,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "training_mode_forced",
+        fails=("train_step/steps", "train_step/mode"),
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""The step runs in training mode although the caller had the model, or a module of it, in
+        evaluation mode. Dropout or a BatchNorm that was switched off on purpose is then on again. Run the model in the
+        mode it has.""",
+        change="""
++    model.train()
+     optimizer.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
         "clear_at_the_end",
         fails=("train_step/stale",),
         read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
@@ -418,18 +430,6 @@ KNOWN_WRONG = (
 @@
      optimizer.step()
 +    optimizer.zero_grad()
-""",
-    ),
-    KnownWrong(
-        "training_mode_forced",
-        fails=("train_step/steps", "train_step/mode"),
-        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
-        explanation="""The step runs in training mode although the caller had the model, or a module of it, in
-        evaluation mode. Dropout or a BatchNorm that was switched off on purpose is then on again. Run the model in the
-        mode it has.""",
-        change="""
-+    model.train()
-     optimizer.zero_grad(set_to_none=True)
 """,
     ),
     KnownWrong(
@@ -1380,6 +1380,18 @@ def save_checkpoint(path, model, optimizer, step):
 """,
     ),
     KnownWrong(
+        "never_overwrites",
+        fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""A file that already exists at `path` is not replaced, so loading returns the first checkpoint
+        saved there. A run that saves under one name then goes back to its beginning. Replace the file.""",
+        change="""
+-    torch.save(state, path)
++    if not path.exists():
++        torch.save(state, path)
+""",
+    ),
+    KnownWrong(
         "one_step_further",
         fails=("checkpoint/step",),
         read="handbook/training-loop.md#other-parts-of-a-training-loop",
@@ -1404,18 +1416,6 @@ def save_checkpoint(path, model, optimizer, step):
 @@
 -    torch.set_rng_state(state["rng"])
 +    torch.set_rng_state(torch.load(path.with_suffix(".rng"), weights_only=True))
-""",
-    ),
-    KnownWrong(
-        "never_overwrites",
-        fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
-        read="handbook/training-loop.md#other-parts-of-a-training-loop",
-        explanation="""A file that already exists at `path` is not replaced, so loading returns the first checkpoint
-        saved there. A run that saves under one name then goes back to its beginning. Replace the file.""",
-        change="""
--    torch.save(state, path)
-+    if not path.exists():
-+        torch.save(state, path)
 """,
     ),
     KnownWrong(
