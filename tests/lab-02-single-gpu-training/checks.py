@@ -292,7 +292,7 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
 def holds_the_weights(got: Answers, expected: Answers) -> str | None:
     """Passes if the file holds all weights in the model's dtype."""
     if equal(got["held"], 1.0):
-        return None
+        return number_equals("sum", "the sum of the weights in the file")(got, expected)
     share = f"{100 * got['held']:.0f} %" if type(got["held"]) is float else shorten(got["held"])
     return f"the file holds {share} of the model's weights as float64 numbers, the model's dtype; expected all of them."
 

@@ -590,11 +590,11 @@ def file_is_safe(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[
     """Tells whether the file opens with weights_only=True, and whether load_checkpoint opens or runs hostile files.
 
     One of these holds an object alone, one all that the file holds and this object. `held` is the share of the weights
-    that are in the file.
+    that are in the file, `sum` their sum.
     """
     with _saved(saved) as path:
         if not path.exists():
-            return {"file": "missing", "holds": "", "held": 0.0, "sprung": False, "loaded": 0}
+            return {"file": "missing", "holds": "", "held": 0.0, "sum": 0.0, "sprung": False, "loaded": 0}
         declared = torch.serialization.get_safe_globals()  # by the learner's file, not by other programs
         torch.serialization.clear_safe_globals()
         held: list[Any] = []
@@ -607,11 +607,14 @@ def file_is_safe(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[
         for hostile in (trap, {**held[0], "more": trap} if held and type(held[0]) is dict else [*held, trap]):
             torch.save(hostile, path)
             loaded += not _failure(lambda: learner.load_checkpoint(path, model, optimizer))
+        wanted = saved[f"{HANDED}weights"]
+        inside = np.isin(wanted, np.concatenate([np.zeros(0), *_numbers(held)]))
         return {
             "loaded": loaded,
             "file": "refused" if refused else "opens",
             "holds": holds[1] if holds else "",
-            "held": float(np.isin(saved[f"{HANDED}weights"], np.concatenate([np.zeros(0), *_numbers(held)])).mean()),
+            "held": float(inside.mean()),
+            "sum": float(wanted[inside].sum()),
             "sprung": sprung.exists(),
         }
 

@@ -159,7 +159,7 @@ def one_at_a_time(got: Answers, expected: Answers) -> str | None:
         return "the passes did not alternate: one forward and one backward of each micro-batch, then the next one."
     if abs(sum(held) - sum(expected["held"])) > 0.5:
         return f"{sum(held):.1f} micro-batches' activations were there in all; expected {sum(expected['held']):.0f}."
-    if type(got["peak"]) is not float or not got["peak"] <= 1.8 * expected["peak"]:
+    if type(got["peak"]) is not float or not 0 < got["peak"] <= 1.8 * expected["peak"]:
         times = f"{got['peak'] / expected['peak']:.1f}" if type(got["peak"]) is float else "many"
         return f"autograd held {times} times the activations of one micro-batch and its loss; expected 1."
     return None
@@ -174,7 +174,7 @@ def once_each(got: Answers, expected: Answers) -> str | None:
 
 def keeps_few(got: Answers, expected: Answers) -> str | None:
     """Passes if at most two micro-batches more than with the reference were in memory at once."""
-    if type(got["kept"]) is int and got["kept"] <= expected["kept"] + 2:
+    if type(got["kept"]) is int and 1 <= got["kept"] <= expected["kept"] + 2:
         return None
     return f"{shorten(got['kept'])} micro-batches were in memory at once; expected at most {expected['kept']}."
 

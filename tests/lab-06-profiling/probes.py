@@ -682,8 +682,8 @@ class Copies(TorchFunctionMode):
     """Counts the copies of a tensor's numbers to the host, without those of item(), and calls that give its storage."""
 
     count = 0
-    kinds = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.__dlpack__, Tensor.data_ptr)
-    kinds = (*kinds, Tensor.storage, Tensor.untyped_storage)
+    kinds: tuple[Any, ...] = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.__dlpack__)
+    kinds += (Tensor.data_ptr, Tensor.storage, Tensor.untyped_storage)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         by_name = str in map(type, (*args[1:2], (kwargs or {}).get("device")))

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ ROWS = 12  # divides by 1, 2, 3 and 4 ranks
 SECONDS = 4.0  # a world's time limit; a right answer takes a fortieth of it on an idle machine
 
 
-_torchs_init, _torchs_reducer = DistributedDataParallel.__init__, dist.Reducer.__init__
+_torchs_init, _torchs_reducer = DistributedDataParallel.__init__, c10d.Reducer.__init__
 
 
 def not_by_hand(*_: Any, **__: Any) -> None:
@@ -44,7 +45,7 @@ def not_by_hand(*_: Any, **__: Any) -> None:
 
 
 DistributedDataParallel.__init__ = not_by_hand  # type: ignore[method-assign]
-dist.Reducer.__init__ = not_by_hand  # type: ignore[method-assign]
+c10d.Reducer.__init__ = not_by_hand  # type: ignore[method-assign]
 
 
 def in_world(function: Callable[..., Any], ranks: int, *args: Any) -> list[Any]:
@@ -888,7 +889,7 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
     """
     model, single_process = make_gpt(seed), make_gpt(seed)
     torchs = patch.object(DistributedDataParallel, "__init__", _torchs_init)
-    with torchs, patch.object(dist.Reducer, "__init__", _torchs_reducer):
+    with torchs, patch.object(c10d.Reducer, "__init__", _torchs_reducer):
         ddp = DistributedDataParallel(model)
     for _ in range(2):  # the second forward pass rebuilds the buckets, and sends their order
         model.zero_grad()
