@@ -26,6 +26,7 @@ from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.diagnosis import diagnose, same_answers
 from rankzero.exercises.checks.judges import mismatch_text, number_equals
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
+from rankzero.exercises.checks.mistake_pairs import merged
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
@@ -557,6 +558,14 @@ COMBINED = {
         ("floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))", "peak + (floor - peak) * progress"),
         ["linear_decay", "warm_up_from_zero"],
     ),
+    "a sum, and padding as token 0, written in another way": (
+        (
+            "    loss = F.cross_entropy(model(x)",
+            "    targets = torch.where(y < 0, 0, y)\n    loss = F.cross_entropy(model(x)",
+        ),
+        ("y.flatten(), ignore_index=-100)\n    loss.b", "targets.flatten(), reduction='sum')\n    loss.b"),
+        ["padding_as_token_0", "sum_over_tokens"],
+    ),
     "no random state, and a step too far": (
         ('    torch.set_rng_state(state["rng"])\n', ""),
         ('int(state["step"])', 'int(state["step"]) + 1'),
@@ -570,6 +579,20 @@ def test_each_of_two_mistakes_is_explained(tmp_path: Path, client: LocalProbeCli
     *changes, expected = COMBINED[name]
     report = check(altered(tmp_path, *changes), client)  # type: ignore[arg-type]
     assert sorted(diagnosis.name for diagnosis in report.diagnoses) == sorted(expected)
+
+
+def test_two_mistakes_in_the_same_numbers_are_shown_together(tmp_path: Path, client: LocalProbeClient) -> None:
+    *changes, _ = COMBINED["a sum, and padding as token 0, written in another way"]
+    text = shown(check(altered(tmp_path, *changes), client, "train_step"))  # type: ignore[arg-type]
+    assert re.search(
+        r"Two known mistakes at once: The loss is the sum .*And the other: Targets of -100", text, re.DOTALL
+    )
+
+
+def test_changes_of_two_mistakes_are_joined_word_by_word() -> None:
+    line = "loss = mean(model(x), y)\n"
+    assert merged(line, "loss = sum(model(x), y)\n", "loss = mean(model(x), x)\n") == "loss = sum(model(x), x)\n"
+    assert merged(line, "loss = sum(model(x), y)\n", "loss = max(model(x), y)\n") is None
 
 
 SAME_CAUSE = {
@@ -599,9 +622,9 @@ def test_a_mistake_that_fails_a_check_which_passes_explains_nothing() -> None:
     def alike(checks: Sequence[Check], candidate: KnownWrong, all_answers: bool) -> Iterator[bool]:
         return iter([True] * len(checks))
 
-    assert diagnose([failing], [], [both], alike) == []
-    assert diagnose([failing], [], [both, one], alike) == [one]
-    assert diagnose([failing], [passing], [both], alike) == [both]
+    assert diagnose([failing], [], [both], alike) == ([], False)
+    assert diagnose([failing], [], [both, one], alike) == ([one], False)
+    assert diagnose([failing], [passing], [both], alike) == ([both], False)
 
 
 def test_an_unknown_mistake_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:

@@ -47,6 +47,16 @@ def test_the_first_ctrl_c_sets_a_flag_and_the_second_stops_the_run(
     assert (interrupted.name, interrupted.exit_code) == ("Ctrl-C", 130)
 
 
+def test_the_first_signal_says_at_once_what_is_still_to_come(
+    capfd: pytest.CaptureFixture[str], sigterm_handler: None
+) -> None:
+    with finish_step_on_interrupt("Stopping after this step"):
+        send(signal.SIGINT)
+        assert capfd.readouterr().err == "\nStopping after this step. A second Ctrl-C stops at once.\n"
+        send(signal.SIGINT)
+        assert capfd.readouterr().err == ""
+
+
 def test_every_later_sigterm_is_the_same_request(monkeypatch: pytest.MonkeyPatch, sigterm_handler: None) -> None:
     with finish_step_on_interrupt() as interrupted:
         send(signal.SIGTERM)

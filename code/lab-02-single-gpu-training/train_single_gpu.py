@@ -86,7 +86,7 @@ def evaluate(
     device: torch.device,
 ) -> float:
     """Mean loss in nats per token. A smaller last batch counts by its tokens."""
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
     for x, y in batches:
@@ -94,7 +94,8 @@ def evaluate(
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
         total += loss.item()
         tokens += y.numel()
-    model.train(was_training)  # leave it as it was found
+    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+        module.training = training
     return total / tokens
 
 
@@ -144,7 +145,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     print(f"text    {corpus.summary()}")
     print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/\n")
     with (
-        finish_step_on_interrupt() as interrupted,
+        finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
         StepMeter(
             folder / "log.jsonl",
             first_step=first_step,

@@ -114,7 +114,7 @@ def evaluate(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device, low: torch.dtype | None
 ) -> float:
     """Mean loss in nats per token. A smaller last batch counts by its tokens."""
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
     for x, y in batches:
@@ -122,7 +122,8 @@ def evaluate(
         with torch.autocast(device.type, dtype=low, enabled=low is not None):
             total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
         tokens += y.numel()
-    model.train(was_training)  # leave it as it was found
+    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+        module.training = training
     return total / tokens
 
 
@@ -194,7 +195,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         print("        slow: a CPU has no fast fp16; try --layers 2 --hidden-dim 64 --block-size 32")
     low = FORMATS[options.precision]
     with (
-        finish_step_on_interrupt() as interrupted,
+        finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
         StepMeter(
             folder / "log.jsonl",
             first_step=first_step,

@@ -123,14 +123,15 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
     """Mean loss in nats per token. A smaller last batch counts by its tokens."""
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
     for x, y in batches:
         x, y = to_device(x, y, device)
         total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
         tokens += y.numel()
-    model.train(was_training)  # leave it as it was found
+    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+        module.training = training
     return total / tokens
 
 
@@ -180,7 +181,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     except UserError:
         print("The whole batch would not fit, so there is nothing to compare with.\n")
     with (
-        finish_step_on_interrupt() as interrupted,
+        finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
         StepMeter(
             folder / "log.jsonl",
             first_step=first_step,

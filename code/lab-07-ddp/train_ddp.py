@@ -127,14 +127,15 @@ def what_was_sent(step: int, counter: CollectiveCounter) -> str:
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
     """Mean loss in nats per token over all batches, of which each rank takes every K-th. Weighs by tokens."""
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()  # dropout off, if there is any
     total, tokens = torch.zeros(2, dtype=torch.float64, device=device)
     for x, y in itertools.islice(batches, dist.get_rank(), None, dist.get_world_size()):
         x, y = to_device(x, y, device)
         total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
         tokens += y.numel()
-    model.train(was_training)  # leave it as it was found
+    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+        module.training = training
     return (mean_over_ranks(total) / mean_over_ranks(tokens)).item()
 
 
@@ -184,7 +185,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     parallel = DistributedDataParallel(model)  # sends rank 0's weights to all, and hooks itself into backward
     timer = PhaseTimer(device)
     with (
-        finish_step_on_interrupt() as interrupted,
+        finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
         StepMeter(
             folder / "log.jsonl" if rank == 0 else Path(os.devnull),
             first_step=first_step,

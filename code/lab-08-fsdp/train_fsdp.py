@@ -104,14 +104,15 @@ def train_step(
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
     """Mean loss in nats per token. Every rank takes every batch; else ranks wait in a gather."""
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
     for x, y in batches:
         x, y = to_device(x, y, device)
         total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
         tokens += y.numel()
-    model.train(was_training)  # leave it as it was found
+    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+        module.training = training
     return total / tokens
 
 
@@ -209,7 +210,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     if saved:
         restore(saved, model, optimizer)
     with (
-        finish_step_on_interrupt() as interrupted,
+        finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
         StepMeter(
             folder / "log.jsonl" if rank == 0 else Path(os.devnull),
             first_step=first,

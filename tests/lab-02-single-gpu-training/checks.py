@@ -123,7 +123,7 @@ def clipped_weights(got: Answers, expected: Answers) -> str | None:
     parts = zip(LIMITS, expected["limits"], np.split(weights, 3), np.split(wanted, 3), strict=True)
     steps = (
         same_weights(f"after one step of SGD {limit} ({share:.3g} times the norm)")(
-            {"weights": part}, {"weights": right}
+            {"weights": part}, {"weights": right, "parts": expected["parts"]}
         )
         for limit, share, part, right in parts
     )

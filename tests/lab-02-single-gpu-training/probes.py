@@ -28,6 +28,7 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     gradients,
     in_training,
+    named_weights,
     plain_number,
     tuple_items,
     type_name,
@@ -146,7 +147,7 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     model, (x, y) = make_model(seed, sure=30.0), make_batch(seed)
     given = flat([x, y])
     returned = learner.train_step(model, SGD(model.parameters(), lr=0.1), x, y, math.inf)
-    return pair(returned) | {"weights": weights(model), "untouched": bool((flat([x, y]) == given).all())}
+    return pair(returned) | named_weights(model) | {"untouched": bool((flat([x, y]) == given).all())}
 
 
 def by_hand(*arguments: Any, **settings: Any) -> None:
@@ -169,7 +170,8 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
         after.append(weights(model))
         untouched &= bool((flat([x, y]) == flat(make_batch(seed))).all())
     limits_asked = [float(limit) for limit in limits]
-    return {"norms": norms, "weights": np.concatenate(after), "limits": limits_asked, "untouched": untouched}
+    answers = {"norms": norms, "limits": limits_asked, "untouched": untouched}
+    return answers | named_weights(model) | {"weights": np.concatenate(after)}
 
 
 def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -180,7 +182,7 @@ def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
         limit = draw.choice((0.1, math.inf))
         model.train(number % 2 == 0)
         learner.train_step(model, optimizer, *make_batch(seed, number, draw.randrange(2, 6)), limit)
-    return {"weights": weights(model), "buffers": buffers(model), "passes": recorder.passes}
+    return named_weights(model) | {"buffers": buffers(model), "passes": recorder.passes}
 
 
 def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
     model = make_model(seed)
     (loss_of(model, *make_batch(seed, 1)) + model.get_submodule("unused")(torch.ones(3).double()).sum()).backward()
     returned = learner.train_step(model, SGD(model.parameters(), lr=0.1), *make_batch(seed), math.inf)
-    return {"weights": weights(model), "norm": pair(returned)["norm"]}
+    return named_weights(model) | {"norm": pair(returned)["norm"]}
 
 
 def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -304,7 +306,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     passes = ForwardRecorder(model, note)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         learner.evaluate(model, batches(seed))
-    return {"kept": kept, "graphs": graphs, "weights": weights(model), "logits": passes.logits()}
+    return named_weights(model) | {"kept": kept, "graphs": graphs, "logits": passes.logits()}
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -403,7 +405,7 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
     below = next((n for n, loss in enumerate(losses, start=1) if type(loss) is float and loss < target), len(losses))
     untouched = bool((flat([x, y]) == given).all())
     counts = {"count": len(losses), "losses": losses[:below]}
-    return answers | counts | {"weights": weights(model), "untouched": untouched}
+    return answers | counts | named_weights(model) | {"untouched": untouched}
 
 
 def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     in_training,
     is_tensor,
+    named_weights,
     plain_number,
     tuple_items,
     type_name,
@@ -538,7 +539,7 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
         "scale": scale,
         "count": len(micro_batches),
         "tokens": tokens_of(micro_batches),
-        "weights": weights(model),
+        **named_weights(model),
     }
 
 
@@ -686,7 +687,7 @@ def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     optimizer, first = _sgd(model, momentum=0.5), random.Random(seed).randrange(-3, 12)
     for step in range(3):
         learner.scaled_step(model, optimizer, make_micro_batches(seed + step, 2), 2.0 ** (first + step), 1e6)
-    return {"weights": weights(model), "scales": [2.0 ** (first + step) for step in range(3)]}
+    return named_weights(model) | {"scales": [2.0 ** (first + step) for step in range(3)]}
 
 
 def in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -712,7 +713,7 @@ def half_model(seed: int) -> nn.Sequential:
     """Returns linear layers in bf16 or fp16 around an fp32 norm with a buffer; two layers share a weight."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
-    rows, columns = draw.randrange(2, 7), draw.randrange(2, 7)
+    rows, columns = draw.randrange(5, 9), draw.randrange(5, 9)
     layers = [nn.Linear(rows, columns), nn.LayerNorm(columns), nn.Linear(columns, rows, bias=False)]
     model = nn.Sequential(*layers, nn.Linear(rows, columns)).to(LOW[seed % 2])
     model.get_submodule("1").float().register_buffer("seen", torch.tensor(3.0))
@@ -761,7 +762,7 @@ def one_master_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     left = flat(parameter.grad for parameter in after)
     return {
         "masters": flat(masters),
-        "weights": weights(model),
+        **named_weights(model),
         "dtypes": [what(tensor) for tensor in after],
         "same": all(a is b for a, b in zip(after, parameters, strict=True)),
         "memory": [Tensor.data_ptr(tensor) for tensor in after] == addresses,
@@ -783,7 +784,7 @@ def many_small_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
             parameter.grad = torch.full_like(parameter, 4.0)
         learner.master_step(model, masters, optimizer)
     moved = weights(model) - before
-    return {"steps": steps, "masters": flat(masters), "weights": weights(model), "moved": float(moved.mean())}
+    return named_weights(model) | {"steps": steps, "masters": flat(masters), "moved": float(moved.mean())}
 
 
 def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -804,6 +805,6 @@ def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {
         "moved": moved,
         "masters": flat(masters),
-        "weights": weights(model),
+        **named_weights(model),
         "steps": [float(state["step"]) for state in optimizer.state.values()],
     }

@@ -22,6 +22,7 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     in_training,
     is_tensor,
+    named_weights,
     plain_number,
     plain_numbers,
     tuple_items,
@@ -411,7 +412,7 @@ def _epoch(learner: ModuleType, seed: int, count: int, k: int, old: bool = False
         "losses": plain_numbers(losses),
         "after": [sequences // size for sequences in updates.after],
         "taken": updates.taken,
-        "weights": weights(model),
+        **named_weights(model),
         "tokens": tokens_of(micro_batches) if count else np.zeros(0, np.int64),
     }
 
@@ -442,6 +443,7 @@ def with_a_leftover(learner: ModuleType, seed: int) -> dict[str, Any]:
         "after": [result["after"] for result in results],
         "losses": [result["losses"] for result in results],
         "weights": np.concatenate([result["weights"] for result in results]),
+        "parts": results[0]["parts"],
     }
 
 
@@ -609,6 +611,7 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
         "types": [type_name(norm) for norm in norms],
         "norms": [plain_number(norm) for norm in norms],
         "weights": np.concatenate(final_weights),
+        "parts": named_weights(model)["parts"],
         "steps": steps,
     }
 
@@ -669,7 +672,7 @@ def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
         "taken": taken,
         "started": started,
         "left": [group["lr"] for group in optimizer.param_groups],
-        "weights": weights(model),
+        **named_weights(model),
     }
 
 

@@ -1,11 +1,12 @@
 """Diagnosis: the known-wrong solutions that give the same answers as a learner's code."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rankzero.exercises.checks.check import Check
 from rankzero.exercises.checks.known_wrong import KnownWrong
+from rankzero.exercises.checks.mistake_pairs import Pair
 from rankzero.exercises.checks.probe_client import Reply
 from rankzero.exercises.probes.answers import equal
 
@@ -16,33 +17,44 @@ INCIDENTAL = re.compile(
     r"""(?<!\w)/[^\s'"]+|\b\d{12,}\b|\b(?:line|rank|length) \d+|(?<='NoneType' object has no attribute )'\w+'"""
 )
 
-# (checks, known-wrong solution, `all_answers`) -> for each check, whether the learner's code replies to its probe as
-# that solution does: in all answers, or only in the answers that the check's judge read.
-SameReplies = Callable[[Sequence[Check], KnownWrong, bool], Iterator[bool]]
+# (checks, known-wrong solution or pair, `all_answers`) -> for each check, whether the learner's code replies to its
+# probe as that solution does: in all answers, or only in the answers that the check's judge read.
+SameReplies = Callable[[Sequence[Check], KnownWrong | Pair, bool], Iterator[bool]]
 
 
 def diagnose(
-    failed: Sequence[Check], skipped: Sequence[Check], candidates: Sequence[KnownWrong], same_replies: SameReplies
-) -> list[KnownWrong]:
-    """Returns the known-wrong solutions that explain the failed checks; none if no reply matches.
+    failed: Sequence[Check],
+    skipped: Sequence[Check],
+    candidates: Sequence[KnownWrong],
+    same_replies: SameReplies,
+    pairs: Callable[[Sequence[KnownWrong]], Iterable[Pair]] = lambda possible: (),
+) -> tuple[list[KnownWrong], bool]:
+    """Returns the known-wrong solutions that explain the failed checks, and whether these are a pair.
 
     A solution that fails a check which the learner's code passes explains nothing. If a solution replies to every
     failed or skipped check as the learner's code does, returns it; of several, the solution whose `fails` come closest
-    to the failed checks. Otherwise the code combines mistakes, and each failed check is explained by itself. Probes are
-    expensive: a solution that differs on one check is asked no other.
+    to the failed checks. Otherwise the code combines mistakes, and each failed check is explained by itself, or, where
+    that leaves a check unexplained, by one of the `pairs` that reply to every check as the learner's code does. Probes
+    are expensive: a solution that differs on one check is asked no other.
     """
     names = {check.name for check in failed}
     not_passed = names | {check.name for check in skipped}
     possible = [candidate for candidate in candidates if set(candidate.fails) <= not_passed]
+
+    def replies_alike(candidate: KnownWrong | Pair) -> bool:
+        return all(all(same_replies(checks, candidate, True)) for checks in (failed[:1], [*failed[1:], *skipped]))
+
     complete = [candidate for candidate in possible if names <= set(candidate.fails)]
     for candidate in sorted(complete, key=lambda candidate: len(candidate.fails)):
-        if all(all(same_replies(checks, candidate, True)) for checks in (failed[:1], [*failed[1:], *skipped])):
-            return [candidate]
+        if replies_alike(candidate):
+            return [candidate], False
     explanations: dict[str, KnownWrong] = {}
     while (found := _explains_most(names, failed, possible, same_replies)) and found[1]:
         explanations |= dict.fromkeys(found[1], found[0])
         names -= found[1]
-    return list(dict.fromkeys(explanations[check.name] for check in failed if check.name in explanations))
+    if names and (pair := next((pair for pair in pairs(possible) if replies_alike(pair)), None)):
+        return list(pair.mistakes), True
+    return list(dict.fromkeys(explanations[check.name] for check in failed if check.name in explanations)), False
 
 
 def _explains_most(

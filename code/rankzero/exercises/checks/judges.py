@@ -3,6 +3,7 @@
 Answers may be forged and hold any value: a judge raises no error on them, and shortens them in its sentences.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -79,7 +80,10 @@ def numbers_equal(name: str, *subjects: str, tolerance: float = TOLERANCE) -> Ju
 
 
 def same_weights(when: str) -> Judge:
-    """Passes if the answer `weights` equals the reference's; the failure names the worst weight."""
+    """Passes if the answer `weights` equals the reference's; the failure names the worst weight and its parameter.
+
+    The reference's `parts` are the name and shape of each parameter; the weights may be those of several moments.
+    """
 
     def judge(got: Answers, expected: Answers) -> str | None:
         weights, reference = got.get("weights"), expected["weights"]
@@ -89,11 +93,27 @@ def same_weights(when: str) -> Judge:
             return f"{when}, the model has no weights."
         if weights.shape != reference.shape:
             return f"{when}, the model has {weights.size} weights; expected {reference.size}."
-        worst = int(np.nanargmax(np.abs(np.nan_to_num(weights, nan=np.inf) - reference)))
+        differences = np.abs(np.nan_to_num(weights, nan=np.inf) - reference)
+        worst = int(np.nanargmax(differences))
         pair = float(weights[worst]), float(reference[worst])
-        return f"{when}, weight {worst} of {len(reference)} {mismatch_text(*pair)}{rounding_text(*pair)}"
+        place, others = _parameter_text(differences > TOLERANCE * (1 + np.abs(reference)), worst, expected["parts"])
+        return f"{when}, {place} {mismatch_text(*pair)}{others}{rounding_text(*pair)}"
 
     return judge
+
+
+def _parameter_text(differ: np.ndarray, place: int, parts: list[list[Any]]) -> tuple[str, str]:
+    """Returns the weight at `place` by its parameter, as 'head.weight[3, 5]', and how many parameters differ."""
+    sizes = [math.prod(shape) for _, *shape in parts]
+    ends = np.cumsum(sizes)
+    place %= ends[-1]
+    part = int(np.searchsorted(ends, place, side="right"))
+    name, *shape = parts[part]
+    index = np.unravel_index(place - (ends[part] - sizes[part]), shape)
+    wrong = [mine.any() for mine in np.split(differ.reshape(-1, ends[-1]).any(axis=0), ends[:-1])]
+    count, most = sum(wrong), len(parts)
+    told = f"All {most} parameters differ" if count == most else f"{count} of {most} parameters differ"
+    return f"{name}[{', '.join(map(str, index))}]", f" {told if count > 1 else 'No other parameter differs'}."
 
 
 def ran_on_the_batches() -> Judge:

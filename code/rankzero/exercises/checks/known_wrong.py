@@ -71,12 +71,17 @@ def wrong_source(lab: Lab, wrong: KnownWrong) -> str:
 
 
 def wrong_file(lab: Lab, wrong: KnownWrong) -> Path:
-    """Returns a file with the complete source, in a temporary folder that is removed when this process ends."""
+    """Returns a file with the complete source; see `source_file`."""
+    return source_file(lab, wrong.name, wrong_source(lab, wrong))
+
+
+def source_file(lab: Lab, name: str, source: str) -> Path:
+    """Returns a file with the source of that name, in a temporary folder that is removed when this process ends."""
     with _writing:
-        file = Path(_folder().name, lab.slug, wrong.name, lab.reference.name)
+        file = Path(_folder().name, lab.slug, name, lab.reference.name)
         if not file.exists():
             file.parent.mkdir(parents=True)
-            file.write_text(wrong_source(lab, wrong), encoding="utf-8")
+            file.write_text(source, encoding="utf-8")
     return file
 
 

@@ -28,6 +28,7 @@ class Diagnosis:
     explanation: str
     read: str
     fails: tuple[str, ...] = ()  # the checks that this misconception fails
+    together: bool = False  # whether only this one and the exercise's other one at once give the learner's answers
 
 
 @dataclass(frozen=True)

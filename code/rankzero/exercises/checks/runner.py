@@ -1,5 +1,6 @@
 """Runner: the verdicts of an exercise's checks on a learner's file, and the diagnosis of the failed checks."""
 
+import functools
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.diagnosis import diagnose, same_answers
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_file
+from rankzero.exercises.checks.mistake_pairs import Pair, likely_pairs
 from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, ProbeClient, Reply
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.probes.answers import Answers
@@ -50,8 +52,10 @@ def check_file(
     for exercise in exercises:
         results += run.results(exercise)
         if explain:
-            known = run.explain(exercise)
-            diagnoses += [Diagnosis(exercise.name, wrong.name, wrong.text, wrong.read, wrong.fails) for wrong in known]
+            known, together = run.explain(exercise)
+            diagnoses += [
+                Diagnosis(exercise.name, wrong.name, wrong.text, wrong.read, wrong.fails, together) for wrong in known
+            ]
     return Report(lab.number, str(file), seed, tuple(results), tuple(diagnoses), run.unusable)
 
 
@@ -203,19 +207,22 @@ class _Run:
         notes = note_text(reply.notes - reference.notes, sentence)
         return "\n".join([with_period(sentence) + notes if notes else sentence, *source])
 
-    def explain(self, exercise: Exercise) -> list[KnownWrong]:
-        """Returns the known-wrong solutions that reply as the learner's code does, on the same inputs."""
+    def explain(self, exercise: Exercise) -> tuple[list[KnownWrong], bool]:
+        """Returns the known-wrong solutions that reply as the learner's code does; see `diagnose`."""
         failed = [check for check in exercise.checks if self.status[check.name] in ("fail", "error")]
         skipped = [check for check in exercise.checks if self.status[check.name] == "skipped"]
         if self.unusable or not failed or self.ask(exercise, failed[0]).status == "todo":
-            return []
+            return [], False
 
-        def same_replies(checks: Sequence[Check], candidate: KnownWrong, all_answers: bool) -> Iterator[bool]:
-            file = wrong_file(self.lab, candidate)
+        def same_replies(checks: Sequence[Check], candidate: KnownWrong | Pair, all_answers: bool) -> Iterator[bool]:
+            file = candidate.file if isinstance(candidate, Pair) else wrong_file(self.lab, candidate)
             for check in checks:
                 reply = self.trusted_client.ask(self.lab, file, exercise, check, self.seed, together=checks)
                 names = None if all_answers else self.read.get(check.name)
                 yield same_answers(self.ask(exercise, check), reply, names, check.tolerance)
 
         candidates = [wrong for wrong in known_wrong(self.lab).values() if wrong.exercise == exercise.name]
-        return diagnose(failed, skipped, candidates, same_replies)
+        if self.ask(exercise, failed[0]).status != "answered":  # two mistakes rarely give one error
+            return diagnose(failed, skipped, candidates, same_replies)
+        pairs = functools.partial(likely_pairs, self.lab, self.file, exercise.functions)
+        return diagnose(failed, skipped, candidates, same_replies, pairs)

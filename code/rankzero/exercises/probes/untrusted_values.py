@@ -109,6 +109,12 @@ def weights(model: nn.Module) -> np.ndarray:
     return flat(nn.Module.parameters(model))
 
 
+def named_weights(model: nn.Module) -> dict[str, Any]:
+    """Returns the answers for `same_weights`: all weights of a model, and the name and shape of each parameter."""
+    parts = [[name, *map(int, Tensor.size(parameter))] for name, parameter in nn.Module.named_parameters(model)]
+    return {"weights": weights(model), "parts": parts}
+
+
 def gradients(model: nn.Module) -> np.ndarray:
     """Returns all gradients of a model as one flat float64 array; NaN for a parameter without a gradient."""
     pairs = [(parameter, parameter.grad) for parameter in nn.Module.parameters(model)]

@@ -20,6 +20,7 @@ WORDS = {
     "todo": ("todo", "dim"),
 }
 KNOWN = "A known mistake:"
+TOGETHER = "Two known mistakes at once:", "And the other:"
 FORMS = 8  # of `failure_lines`, from all that is known to the least
 PRINTED = {5: 3, 6: 1, 7: 0}  # by form: the printed lines that are shown, if not all
 
@@ -78,14 +79,14 @@ def failure_lines(
             lines += verdict(WORDS[kind][0], f"{count} {'check' if count == 1 else 'checks'}", width, WORDS[kind][1])
         elif not short:
             lines += _checks(groups[kind], says, width, first[0].text if first and form < 3 else None)
-    of_first = [diagnosis for diagnosis in diagnoses if first and first[0].check in diagnosis.fails]
+    of_first = [each for each in diagnoses if first and (first[0].check in each.fails or each.together)]
     # Where the first failure has no diagnosis, that of a later one often describes a consequence.
     for diagnosis in (each for each in diagnoses if form < 3 and of_first and each not in of_first):
         lines += _diagnosis(diagnosis, width)
     lines += _printed(results, width, PRINTED.get(form))
     lines += _checks(first, says, width)
-    for diagnosis in of_first:
-        lines += _diagnosis(diagnosis, width)
+    for place, diagnosis in enumerate(of_first):
+        lines += _diagnosis(diagnosis, width, TOGETHER[place > 0] if diagnosis.together else KNOWN)
     return lines
 
 
@@ -113,7 +114,7 @@ def _printed(results: Sequence[Result], width: int, most: int | None) -> list[Te
     return [heading, *(cut(" " * (INDENT + 2) + line, width, "dim") for line in shown)]
 
 
-def _diagnosis(diagnosis: Diagnosis, width: int) -> list[Text]:
-    first, *more = paragraph(f"{KNOWN} {diagnosis.explanation}", width, 2)
-    first.stylize("yellow", 2, 2 + len(KNOWN))
+def _diagnosis(diagnosis: Diagnosis, width: int, begins: str = KNOWN) -> list[Text]:
+    first, *more = paragraph(f"{begins} {diagnosis.explanation}", width, 2)
+    first.stylize("yellow", 2, 2 + len(begins))
     return [first, *more, *paragraph(f"Read {diagnosis.read}", width, 2, "dim")]

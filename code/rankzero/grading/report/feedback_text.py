@@ -66,7 +66,8 @@ def result_text(report: Report, result: Result, with_exercise: bool) -> str:
     if with_exercise:
         for mistake in report.diagnoses:
             if mistake.exercise == result.exercise:
-                parts.append(f"A known mistake: {mistake.explanation}\nRead {mistake.read}")
+                known = "One of two known mistakes" if mistake.together else "A known mistake"
+                parts.append(f"{known}: {mistake.explanation}\nRead {mistake.read}")
         outputs = (other.printed for other in report.results if other.exercise == result.exercise)
         if printed := next((text for text in outputs if text.strip()), ""):
             parts.append(f"The code printed:\n{escape_text(printed)}")
