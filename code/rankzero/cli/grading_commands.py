@@ -115,7 +115,7 @@ def grade(
     Guide: handbook/for-instructors.md
     """
     if verify:
-        _verify(labs, jobs)
+        _verify(labs, jobs, resume)
     with sentences():
         continues = resume or changed or checks or students
         if out is None or not (continues or (submissions and labs)):
@@ -222,27 +222,27 @@ def feedback(
         show(grade, console)
 
 
-def _verify(labs: list[str] | None, jobs: int) -> None:
+def _verify(labs: list[str] | None, jobs: int, resume: bool) -> None:
     from rankzero.grading.verify_grader import verify
 
     with sentences():
         chosen = [lab for lab in all_labs() if lab.checks.exists()]
         if labs:
             chosen = [find_lab_with_exercises(number) for number in labs]
-        raise typer.Exit(verify(chosen, jobs, console))
+        raise typer.Exit(verify(chosen, jobs, console, functools.partial(_progress, quiet=False), resume))
 
 
 @contextmanager
-def _progress(total: int, quiet: bool) -> Iterator[Callable[[Grade, bool], None]]:
+def _progress(total: int, quiet: bool) -> Iterator[Callable[[Grade | None, bool], None]]:
     """Shows a bar with rate and time left, or ten lines where output is no terminal. Yields the function to call with
-    each grade and with whether it was kept from an earlier run. After Ctrl-C, prints the command that goes on.
+    each grade, or None, and whether an earlier run has made it. After Ctrl-C, prints the command that goes on.
     """
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     began, graded = time.monotonic(), 0
     with Progress(TextColumn("grading"), *columns, console=console, disable=quiet, transient=True) as bar:
         task = bar.add_task("", total=total, rate="")
 
-        def advance(grade: Grade, kept: bool) -> None:
+        def advance(grade: Grade | None, kept: bool) -> None:
             nonlocal graded
             graded += not kept
             rate = f"{60 * graded / (time.monotonic() - began):.0f} per minute" if graded else ""

@@ -6,13 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from rankzero.curriculum import Lab
@@ -26,8 +25,12 @@ from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox.sandbox_client import require_sandbox
 from rankzero.grading.seed_pool import SEEDS, SeedPool, seed_text
+from rankzero.grading.verify_record import Key, VerifyRecord
 
-KINDS = ("references", "stubs", "known mistakes", "attacks")
+# The number of files -> a context with the function to call after each, with None and whether it was graded before.
+ShowProgress = Callable[[int], AbstractContextManager[Callable[[None, bool], None]]]
+# The seeds on which a file of each kind is graded: a mistake fails on every seed, an attack may know the first one's.
+KINDS = {"references": SEEDS, "stubs": 1, "known mistakes": 1, "attacks": 2}
 
 
 @dataclass(frozen=True)
@@ -42,33 +45,38 @@ class Case:
     seconds: float = 120.0
     memory: int = 2048
 
+    @property
+    def key(self) -> Key:
+        return self.lab.number, self.kind, self.name
 
-def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
+
+def verify(labs: Sequence[Lab], jobs: int, console: Console, progress: ShowProgress, resume: bool = False) -> int:
     """Grades every case of these labs, `jobs` at a time, and prints the result. Returns 0 if no grade has a fault.
 
-    UserError where there is no sandbox.
+    With `resume`, the files that the last run has graded are not graded again. UserError where there is no sandbox.
     """
     require_sandbox()
-    seeds, began = tuple(new_seed() for _ in range(SEEDS)), time.monotonic()
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
+    record, began = VerifyRecord(labs, resume), time.monotonic()
     with LocalProbeClient() as trusted_client, Canaries() as canaries:
         cases = [case for lab in labs for case in _cases(lab, new_seed(), trusted_client, canaries)]
-        settings = GradingSettings(tuple(lab.number for lab in labs), SeedPool(fixed=seeds))
-        failures: list[tuple[Case, str]] = []
-        with bar:
-            task = bar.add_task("grading", total=len(cases))
-            for case, fault in _grade_all(cases, settings, jobs, trusted_client):
-                bar.advance(task)
+        settings = GradingSettings(tuple(lab.number for lab in labs), SeedPool(fixed=record.seeds))
+        left = [case for case in cases if case.key not in record.faults]
+        with progress(len(cases)) as advance:
+            for _ in range(len(cases) - len(left)):
+                advance(None, True)
+            for case, fault in _grade_all(left, settings, jobs, trusted_client):
+                record.add(case.key, fault)
+                advance(None, False)
                 if fault:
-                    failures.append((case, fault))
-                    bar.console.print(f"lab {case.lab.number}, {case.name}: {fault}.", soft_wrap=True)
+                    console.print(f"lab {case.lab.number}, {case.name}: {fault}.", soft_wrap=True, markup=False)
         touched = canaries.touched()
+    failures = [case for case in cases if record.faults[case.key]]
     _show(labs, cases, failures, console)
     for place in touched:
         console.print(f"An attack reached a thing outside its sandbox: {place}.")
     failed = len(failures) + len(touched)
     verdict = "The grader works here" if not failed else f"The grader does NOT work here ({failed} failed)"
-    console.print(f"{verdict}: {len(cases)} files, {seed_text(seeds)}, {time.monotonic() - began:.0f} s.")
+    console.print(f"{verdict}: {len(cases)} files, {seed_text(record.seeds)}, {time.monotonic() - began:.0f} s.")
     return int(bool(failed))
 
 
@@ -111,7 +119,8 @@ def _grade_all(
         def grade(number: int, case: Case) -> str:
             if not hasattr(thread, "grader"):
                 thread.grader = graders.enter_context(Grader(settings, trusted_client))
-            thread.grader.settings = replace(settings, time_limit=case.seconds, memory=case.memory)
+            pool = SeedPool(fixed=settings.pool.fixed[: KINDS[case.kind]])
+            thread.grader.settings = replace(settings, pool=pool, time_limit=case.seconds, memory=case.memory)
             file = Path(folder) / str(number) / "exercises.py"
             file.parent.mkdir()
             file.write_bytes(case.source)
@@ -127,10 +136,10 @@ def _grade_all(
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _show(labs: Sequence[Lab], cases: Sequence[Case], failures: Sequence[tuple[Case, str]], console: Console) -> None:
+def _show(labs: Sequence[Lab], cases: Sequence[Case], failures: Sequence[Case], console: Console) -> None:
     table = Table("lab", *KINDS, box=None, pad_edge=False)
     total = Counter((case.lab, case.kind) for case in cases)
-    failed = Counter((case.lab, case.kind) for case, _ in failures)
+    failed = Counter((case.lab, case.kind) for case in failures)
     for lab in labs:
         of_kinds = [(total[lab, kind], failed[lab, kind]) for kind in KINDS]
         table.add_row(lab.number, *(f"{number - wrong} of {number}" if number else "" for number, wrong in of_kinds))
