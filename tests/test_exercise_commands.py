@@ -202,6 +202,10 @@ def test_a_later_mistake_costs_no_progress(tmp_path: Path) -> None:
     output = run("status")[1]
     assert "50 of 50 points" in output
     assert "0 points when it was last checked" in output
+    kept = tmp_path / "state" / "earned" / "lab-02"
+    assert f"The files that earned them: {kept}/" in output
+    assert sorted(path.stem for path in kept.iterdir()) == sorted(each.name for each in exercises_of(LAB))
+    assert (kept / "train_step.py").read_text() == LAB.reference.read_text()
 
 
 @pytest.mark.prove

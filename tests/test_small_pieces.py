@@ -87,8 +87,22 @@ def test_a_measurement_is_not_shown_before_its_prediction(
 ) -> None:
     assert not answered(1.5, prediction)
     compare(prediction, 4.53, "nats", of="the first loss")
-    expected = "the first loss: no prediction yet. Write your number above, in nats, then run this cell again.\n"
+    expected = "the first loss: no prediction yet. Replace None above by a number of nats, then run this cell again.\n"
     assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "asked"),
+    [
+        ("of the highest rate", "a fraction of the highest rate"),
+        ("times", "a factor"),
+        ("%", "a percentage"),
+        ("power of ten", "a power of ten"),
+    ],
+)
+def test_every_unit_is_asked_for_in_a_sentence(unit: str, asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(None, 4.53, unit)
+    assert f"Replace None above by {asked}, then run" in capsys.readouterr().out
 
 
 def test_plots_show_the_values_of_the_log(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
     with sentences():
         lab, chosen = _exercises(number, name)
         work_file = workspace.work_file(lab, file)
+        source = work_file.read_bytes()
         with LocalProbeClient() as client, console.status("checking") as status:
             report = check_file(
                 lab,
@@ -80,7 +81,7 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
                 progress=lambda name: status.update(f"checking {name}"),
             )
         if file is None:
-            progress.remember(report)
+            progress.remember(report, source)
         if as_json:
             print(report.as_json())
         else:
@@ -179,7 +180,7 @@ def status(
     """
     from rankzero.exercises.checks.check import exercises_of
     from rankzero.exercises.study import report_display as display
-    from rankzero.exercises.study.progress import LabProgress, read_progress
+    from rankzero.exercises.study.progress import LabProgress, kept_code, read_progress
 
     with sentences():
         progress = read_progress()
@@ -198,6 +199,7 @@ def status(
         if lab_progress.last and last < best:
             text = f"Your file had {last} points when it was last checked; the best result of each exercise counts."
             console.print(f"    {text}")
+            console.print(f"    The files that earned them: {path_from_here(kept_code(lab.number))}/", soft_wrap=True)
         if number:
             display.show_list(exercises_of(lab), lab_progress.points, display.make_console())
     if not any(lab.number in progress for lab in labs):

@@ -1,4 +1,4 @@
-"""Progress: the learner's points and hints in all labs, kept in one small JSON file."""
+"""Progress: the learner's points and hints in all labs in one small JSON file, and the code that earned the points."""
 
 import datetime
 import json
@@ -46,9 +46,12 @@ def read_progress() -> dict[str, LabProgress]:
 def write_progress(number: str, lab: LabProgress) -> None:
     """Writes one lab's progress to the file; the file is replaced as a whole."""
     labs = read_progress() | {number: lab}
-    path = progress_file()
+    _write(progress_file(), json.dumps({key: vars(value) for key, value in labs.items()}, indent=2))
+
+
+def _write(path: Path, content: str | bytes) -> None:
     try:
-        write_atomically(path, json.dumps({key: vars(value) for key, value in labs.items()}, indent=2))
+        write_atomically(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path} ({error.strerror}): name another place with RANKZERO_PROGRESS.") from None
 
@@ -58,10 +61,20 @@ def of_lab(lab: Lab) -> LabProgress:
     return read_progress().get(lab.number, LabProgress())
 
 
-def remember(report: Report) -> None:
-    """Records a report's points: the best of each exercise, so that a typo costs nothing, and the last."""
+def kept_code(number: str) -> Path:
+    """Returns the folder that has, for each exercise of a lab, a copy of the last file with its most points."""
+    return progress_file().parent / "earned" / f"lab-{number}"
+
+
+def remember(report: Report, source: bytes) -> None:
+    """Records a report's points: the best of each exercise, so that a typo costs nothing, and the last.
+
+    `source` is the file that earned them; see `kept_code`.
+    """
     progress = read_progress().get(report.lab, LabProgress())
     for exercise, points in report.by_exercise().items():
+        if 0 < points >= progress.points.get(exercise, 0):
+            _write(kept_code(report.lab) / f"{exercise}.py", source)
         progress.points[exercise] = max(points, progress.points.get(exercise, 0))
         progress.last[exercise] = points
     progress.checked = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -20,7 +20,7 @@ def compare(prediction: object, measured: float, unit: str, of: str = "") -> Non
     subject = f"{of}: " if of else ""
     result = f"{_number(measured)} {unit}"
     if not isinstance(prediction, int | float) or not answered(prediction):
-        print(f"{subject}no prediction yet. Write your number above, in {unit}, then run this cell again.")
+        print(f"{subject}no prediction yet. Replace None above by {_asked(unit)}, then run this cell again.")
         return
     if math.isclose(prediction, measured, rel_tol=0.01):
         verdict = "right within 1 %"
@@ -30,6 +30,17 @@ def compare(prediction: object, measured: float, unit: str, of: str = "") -> Non
         factor = max(prediction / measured, measured / prediction)
         verdict = f"{factor:.3g} times too {'high' if abs(prediction) > abs(measured) else 'low'}"
     print(f"{subject}you said {_number(prediction)}, measured {result}: {verdict}.")
+
+
+def _asked(unit: str) -> str:
+    """Returns what the learner is to write, in words: 'a number of MiB', 'a fraction of the step', 'a factor'."""
+    if unit.startswith("of "):
+        return f"a fraction {unit}"
+    if unit.startswith("times"):
+        return "a factor" if unit == "times" else f"a factor ({unit})"
+    if unit in ("%", "percent"):
+        return "a percentage"
+    return f"a {unit}" if unit == "power of ten" else f"a number of {unit}"
 
 
 def _number(value: float) -> str:
