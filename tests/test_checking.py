@@ -31,7 +31,7 @@ from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
-from rankzero.exercises.probes.loader import error_text, loop_around
+from rankzero.exercises.probes.loader import error_text, load, loop_around
 from rankzero.exercises.probes.rank_probes import failure_text
 from rankzero.exercises.probes.untrusted_values import described, plain_number
 from rankzero.exercises.study import report_display as display
@@ -293,6 +293,13 @@ def test_a_flood_of_prints_is_cut_and_does_not_change_the_verdict(tmp_path: Path
     assert len(report.results[0].printed) <= 4096
 
 
+def test_a_warning_is_shown_by_its_first_sentence_without_files(tmp_path: Path, client: LocalProbeClient) -> None:
+    warn = "    import warnings\n    warnings.warn('This is slow. Consider another.\\nMore.', FutureWarning)\n"
+    file = altered(tmp_path, ("    loss = F.cross_entropy(model(x)", f"{warn}    loss = F.cross_entropy(model(x)"))
+    report = check(file, client, "train_step")
+    assert (report.points, report.results[0].printed) == (10, "FutureWarning: This is slow")
+
+
 def test_prints_are_cut_and_the_number_of_further_lines_is_shown(tmp_path: Path, client: LocalProbeClient) -> None:
     file = altered(
         tmp_path, ("    loss.backward()\n", "    for n in range(20):\n        print('line', n)\n    loss.backward()\n")
@@ -423,6 +430,28 @@ def test_an_output_without_a_graph_is_asked_about(tmp_path: Path) -> None:
     except RuntimeError as error:
         text = error_text(error, tmp_path / "exercises.py")
     assert text.endswith("Was it detached, or computed under torch.no_grad()?")
+
+
+ADVISED = {
+    "a missing gradient": ("p.grad.norm()", "A parameter that takes no part in the loss has None in p.grad."),
+    "an empty list": ("torch.stack([])", "The list or tensor is empty here: handle this case first."),
+    "an iterator at its end": ("next(iter([]))", "The iterator is used up: something has read its items before."),
+    "None elsewhere": ("None.norm()", None),
+}
+
+
+@pytest.mark.parametrize("name", ADVISED)
+def test_an_error_that_learners_meet_says_what_it_means(tmp_path: Path, name: str) -> None:
+    line, advice = ADVISED[name]
+    file = tmp_path / "exercises.py"
+    file.write_text(f"import torch\np = torch.zeros(1)\ndef f():\n    {line}\n")
+    module = load(file)
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        module.f()
+    sentence, source = error_text(caught.value, file).split("\n")
+    assert sentence.startswith("exercises.py, line 4: ")
+    assert sentence.endswith(f". {advice}") if advice else sentence.endswith("'norm'")
+    assert source == f"    {line}"
 
 
 def test_an_error_in_what_came_back_names_no_line_of_a_probe(tmp_path: Path) -> None:
@@ -619,7 +648,7 @@ def test_a_mistake_that_fails_a_check_which_passes_explains_nothing() -> None:
     both = KnownWrong("both", fails=(failing.name, passing.name), read="", explanation="", change="")
     one = KnownWrong("one", fails=(failing.name,), read="", explanation="", change="")
 
-    def alike(checks: Sequence[Check], candidate: KnownWrong, all_answers: bool) -> Iterator[bool]:
+    def alike(checks: Sequence[Check], candidate: object, all_answers: bool) -> Iterator[bool]:
         return iter([True] * len(checks))
 
     assert diagnose([failing], [], [both], alike) == ([], False)
@@ -670,6 +699,15 @@ def test_a_difference_in_the_seventh_digit_is_named_as_that_of_fp32(number: floa
     failure = number_equals("loss", "the loss")({"loss": number}, {"loss": 0.125001})
     assert failure
     assert failure.endswith("rounded to fp32 on the way.") is named
+
+
+def test_rounding_is_not_blamed_where_a_known_mistake_explains_the_difference(
+    tmp_path: Path, client: LocalProbeClient
+) -> None:
+    file = altered(tmp_path, ("gradient.mul_(max_norm / norm)", "gradient.mul_(max_norm / (norm + 1e-6))"))
+    report = check(file, client, "train_step")
+    assert [diagnosis.name for diagnosis in report.diagnoses] == ["epsilon_in_the_norm"]
+    assert not any("rounded to fp32" in result.text for result in report.results)
 
 
 def test_counts_are_shown_as_whole_numbers(tmp_path: Path, client: LocalProbeClient) -> None:

@@ -27,34 +27,45 @@ def diagnose(
     skipped: Sequence[Check],
     candidates: Sequence[KnownWrong],
     same_replies: SameReplies,
-    pairs: Callable[[Sequence[KnownWrong]], Iterable[Pair]] = lambda possible: (),
+    pairs: Callable[[Sequence[KnownWrong], Sequence[KnownWrong]], Iterable[Pair]] = lambda *_: (),
 ) -> tuple[list[KnownWrong], bool]:
     """Returns the known-wrong solutions that explain the failed checks, and whether these are a pair.
 
     A solution that fails a check which the learner's code passes explains nothing. If a solution replies to every
     failed or skipped check as the learner's code does, returns it; of several, the solution whose `fails` come closest
-    to the failed checks. Otherwise the code combines mistakes, and each failed check is explained by itself, or, where
-    that leaves a check unexplained, by one of the `pairs` that reply to every check as the learner's code does. Probes
-    are expensive: a solution that differs on one check is asked no other.
+    to the failed checks. Otherwise the code combines mistakes. Each failed check is then explained by itself, if it can
+    be, and a pair of `pairs` is returned that replies as the learner's code does to the failed checks, if one of these
+    is left unexplained, or otherwise to more of the skipped checks than the one solution found. Probes are expensive: a
+    solution that differs on one failed check is asked no other.
     """
     names = {check.name for check in failed}
     not_passed = names | {check.name for check in skipped}
     possible = [candidate for candidate in candidates if set(candidate.fails) <= not_passed]
 
-    def replies_alike(candidate: KnownWrong | Pair) -> bool:
+    def alike(candidate: KnownWrong | Pair) -> bool:
         return all(all(same_replies(checks, candidate, True)) for checks in (failed[:1], [*failed[1:], *skipped]))
 
     complete = [candidate for candidate in possible if names <= set(candidate.fails)]
     for candidate in sorted(complete, key=lambda candidate: len(candidate.fails)):
-        if replies_alike(candidate):
+        if alike(candidate):
             return [candidate], False
     explanations: dict[str, KnownWrong] = {}
     while (found := _explains_most(names, failed, possible, same_replies)) and found[1]:
         explanations |= dict.fromkeys(found[1], found[0])
         names -= found[1]
-    if names and (pair := next((pair for pair in pairs(possible) if replies_alike(pair)), None)):
-        return list(pair.mistakes), True
-    return list(dict.fromkeys(explanations[check.name] for check in failed if check.name in explanations)), False
+    alone = list(dict.fromkeys(explanations[check.name] for check in failed if check.name in explanations))
+
+    def agreeing(candidate: KnownWrong | Pair) -> set[str]:
+        same = same_replies(skipped, candidate, True)
+        return {check.name for check, yes in zip(skipped, same, strict=True) if yes}
+
+    if len(alone) > 1 or not (names or skipped):
+        return alone, False
+    agrees = set() if names else agreeing(alone[0])
+    for pair in pairs(possible, alone):
+        if all(same_replies(failed, pair, not names)) and (names or agreeing(pair) > agrees):
+            return list(pair.mistakes), True
+    return alone, False
 
 
 def _explains_most(

@@ -16,6 +16,7 @@ from rankzero.exercises.probes.answers import Answers, equal, same_form
 # 1e-16, amplified by a few steps of training). The smallest known mistake differs by more than 1e-7.
 TOLERANCE = 1e-9
 FP32_ROUNDING = 3e-7  # fp32 rounds at 6e-8; a few roundings do not cancel
+ROUNDING = " A difference this small appears where numbers are rounded to fp32 on the way."
 
 
 def items_of(answers: Answers, name: str, count: int) -> list[Any]:
@@ -154,7 +155,7 @@ def rounding_text(got: object, expected: object) -> str:
     """Returns a sentence on fp32 for two fractions that differ in the seventh digit or later, otherwise ''."""
     fractions = all(isinstance(value, float) and not value.is_integer() for value in (got, expected))
     small = fractions and equal(got, expected, FP32_ROUNDING)
-    return " A difference this small appears where numbers are rounded to fp32 on the way." if small else ""
+    return ROUNDING if small else ""
 
 
 def shorten(value: object, length: int = 80) -> str:

@@ -23,10 +23,13 @@ class Pair:
     file: Path
 
 
-def likely_pairs(lab: Lab, file: Path, functions: Sequence[str], candidates: Sequence[KnownWrong]) -> Iterator[Pair]:
+def likely_pairs(
+    lab: Lab, file: Path, functions: Sequence[str], candidates: Sequence[KnownWrong], found: Sequence[KnownWrong]
+) -> Iterator[Pair]:
     """Yields at most MOST_PAIRS pairs of these solutions whose changes apply together, the likeliest first.
 
-    `functions` are those of the exercise, in whose text in `file` the likeness is sought.
+    `functions` are those of the exercise, in whose text in `file` the likeness is sought. All of `found` are in each
+    pair.
     """
     source = lab.reference.read_text(encoding="utf-8")
     reference = _signs(source, functions)
@@ -37,7 +40,8 @@ def likely_pairs(lab: Lab, file: Path, functions: Sequence[str], candidates: Seq
     pairs = sorted(combinations(candidates, 2), key=lambda pair: -sum(likeness[wrong.name] for wrong in pair))
     tried = 0
     for one, other in pairs:
-        if tried < MOST_PAIRS and (both := merged(source, wrong_source(lab, one), wrong_source(lab, other))):
+        fits = tried < MOST_PAIRS and all(wrong in (one, other) for wrong in found)
+        if fits and (both := merged(source, wrong_source(lab, one), wrong_source(lab, other))):
             tried += 1
             yield Pair((one, other), source_file(lab, f"{one.name}+{other.name}", both))
 

@@ -4,13 +4,14 @@ import functools
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.diagnosis import diagnose, same_answers
+from rankzero.exercises.checks.judges import ROUNDING
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_file
 from rankzero.exercises.checks.mistake_pairs import Pair, likely_pairs
 from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, ProbeClient, Reply
@@ -50,12 +51,15 @@ def check_file(
     results: list[Result] = []
     diagnoses: list[Diagnosis] = []
     for exercise in exercises:
-        results += run.results(exercise)
+        of_exercise = list(run.results(exercise))
         if explain:
             known, together = run.explain(exercise)
+            if known:  # which says where the difference comes from
+                of_exercise = [replace(result, text=result.text.replace(ROUNDING, "")) for result in of_exercise]
             diagnoses += [
                 Diagnosis(exercise.name, wrong.name, wrong.text, wrong.read, wrong.fails, together) for wrong in known
             ]
+        results += of_exercise
     return Report(lab.number, str(file), seed, tuple(results), tuple(diagnoses), run.unusable)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from rankzero.errors import UserError
+from rankzero.exercises.probes.error_advice import advice_on
 from rankzero.learn.distributed.rank_failures import CALLED_FROM
 
 MAX_TEXT = 2000  # characters of an error's text that are read
@@ -144,12 +145,13 @@ def error_text(error: BaseException, path: Path, functions: Collection[str] = ()
     if not places and (called := re.match(r"TypeError: (\w+)\(\) (takes|missing|got) ", text)):
         places = [(node.lineno, node.name) for node in _definitions(path) if node.name == called[1]]
     if not places:
-        advice = ". Was it detached, or computed under torch.no_grad()?" if "not have a grad_fn" in text else ""
+        advice = advice_on(text)
         if re.match(r"TypeError: '(?!NoneType')\w+' object is not callable$", text):
-            advice = ". A function is expected: return the function without calling it."
-        return f"{text} (in the check, on what your code returned){advice}"
+            advice = "A function is expected: return the function without calling it."
+        return f"{text} (in the check, on what your code returned){advice and f'. {advice}'}"
     line, function = places[-1]
-    text += called_none_text(error)
+    advice = advice_on(text, source_line(path, line))
+    text = (f"{with_period(text)} {advice}" if advice else text) + called_none_text(error)
     own = _own_place(places, functions)
     if not own:
         return with_source_lines(f"{path.name}, line {line}: {text}", path)

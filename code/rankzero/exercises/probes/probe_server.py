@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import sys
+import warnings
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -44,8 +45,17 @@ def warm_up() -> None:
     for optimizer in torch.optim.Optimizer.__subclasses__():  # the first object of an optimizer class changes the class
         optimizer._patch_step_function(object.__new__(optimizer))
     torch.set_num_threads(1)
+    warnings.formatwarning = _first_sentence
     probe_process.TAMPER_CHECK = TamperCheck()
     gc.freeze()  # a collection in a child would go through all modules, and copy their pages
+
+
+def _first_sentence(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Returns a warning as the learner reads it below a check, without files of torch and of the probes."""
+    sentence = (str(message).strip().splitlines() or [""])[0].split(". ")[0]
+    return f"{category.__name__}: {sentence}\n"
 
 
 def import_modules_of(probes: Path) -> None:

@@ -15,7 +15,14 @@ import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
 from rankzero.exercises.probes.argument_notes import NOTES, nothing_text
-from rankzero.exercises.probes.loader import called_none_text, caller_text, with_source_lines
+from rankzero.exercises.probes.error_advice import advice_on
+from rankzero.exercises.probes.loader import (
+    called_none_text,
+    caller_text,
+    source_lines,
+    with_period,
+    with_source_lines,
+)
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
 from rankzero.learn.distributed.rank_failures import MISSED, NO_END
@@ -191,6 +198,9 @@ def failure_text(text: str, file: Path) -> str:
         and ranks[0][1] == str(len(ranks))
     ):
         text = f"each of {len(ranks)} ranks: {ranks[0][2]}"
+    if advice := advice_on(text, "\n".join(source_lines(text, file))):
+        first, *others = text.split("\n")
+        text = "\n".join([f"{with_period(first)} {advice}", *others])
     return with_source_lines(text, file)
 
 
