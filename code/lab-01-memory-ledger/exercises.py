@@ -61,10 +61,12 @@ def activation_bytes(batch_size: int, seq_len: int, hidden_dim: int, n_head: int
 def saved_bytes(model: nn.Module, x: Tensor) -> int:
     """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
 
-    Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. The
-    model's parameters and buffers do not count: they are in memory without the batch too. `x` counts if autograd keeps
-    it, whether it holds floats or token ids. Run the model in the mode that it has. After the call, the model and `x`
-    are as before: same mode, same values, no gradients, no hooks.
+    Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole.
+    Storages of the model's parameters and buffers do not count: they are in memory without the batch too. A parameter
+    may be a part of a larger storage, and autograd may save a view of a parameter. `x` counts if autograd keeps it,
+    whether it holds floats or token ids. Run the model in the mode that it has. After the call, the model and `x` are
+    as before: same mode, weights and gradients (or None), no new hooks. Only what `model(x)` itself changes may differ,
+    such as BatchNorm's averages.
 
     Read: handbook/forward-pass.md, "A linear layer keeps its input"
     """

@@ -94,7 +94,7 @@ def evaluate(
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
         total += loss.item()
         tokens += y.numel()
-    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+    for module, training in modes:  # leave each part in its own mode
         module.training = training
     return total / tokens
 

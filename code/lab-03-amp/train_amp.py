@@ -122,7 +122,7 @@ def evaluate(
         with torch.autocast(device.type, dtype=low, enabled=low is not None):
             total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
         tokens += y.numel()
-    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+    for module, training in modes:  # leave each part in its own mode
         module.training = training
     return total / tokens
 
@@ -177,7 +177,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     check_fits(config.training_bytes(options.batch_size), device)
     model = GPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=options.lr)
-    needs_scale = options.precision == "fp16"
+    low, needs_scale = FORMATS[options.precision], options.precision == "fp16"
     scaler = LossScaler(needs_scale, options.loss_scale if needs_scale else 1.0, options.growth_interval)
     first_step = restore(saved, options, corpus, model, optimizer, scaler) if saved else 0
     if options.checkpoint:
@@ -191,9 +191,8 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     print(f"text    {corpus.summary()}")
     print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/")
     print(f"format  {options.precision}, loss scale {scaler.scale:,.15g}")
-    if options.precision == "fp16" and device.type == "cpu":
+    if needs_scale and device.type == "cpu":
         print("        slow: a CPU has no fast fp16; try --layers 2 --hidden-dim 64 --block-size 32")
-    low = FORMATS[options.precision]
     with (
         finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
         StepMeter(

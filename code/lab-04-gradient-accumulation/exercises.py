@@ -35,7 +35,7 @@ def accumulate(model: nn.Module, x: Tensor, y: Tensor, k: int) -> tuple[float, l
 
     Returns (loss, gradients): the mean cross-entropy over the batch's B*T tokens, a Python float in nats; and a list
     with a tensor per parameter, in the order of model.parameters(), without a graph. None stands for a parameter that
-    gets no gradient, because it is frozen or not used.
+    gets no gradient, because it is frozen or no micro-batch uses it. Some parameters are used by one micro-batch only.
     Read: handbook/gradient-mechanics.md, "Accumulation over micro-batches" and "Accumulation saves activations only"
     """
     raise NotImplementedError("accumulate is not written yet. A hint: rankzero hint 04 accumulate")
@@ -45,10 +45,11 @@ def accumulate_tokens(model: nn.Module, micro_batches: Sequence[MicroBatch]) -> 
     """Computes in p.grad the gradient of the mean loss over all *scored* tokens of micro-batches that differ in size.
 
     Each micro-batch is a pair of int64 [B, T]; B and T may differ from one to the next. Targets of -100 mark padding
-    and prompts and are not scored; token 0 is a token like any other. A micro-batch without scored tokens may be
-    skipped; the group has at least one scored token. The caller's tensors, the weights and the model's mode stay
-    unchanged. As in `accumulate`, each micro-batch has one forward and one backward, in the order given, and gradients
-    from before the call have no effect. Here the gradients add up in p.grad; without a gradient, p.grad is None.
+    and prompts and are not scored; token 0 is a token like any other. Any micro-batches, also the first ones, may have
+    no scored token, and may then be skipped; the group has at least one. The caller's tensors, the weights and the
+    model's mode stay unchanged. As in `accumulate`, each micro-batch has one forward and one backward, in the order
+    given, and gradients from before the call have no effect. Here the gradients add up in p.grad; without a gradient,
+    p.grad is None.
 
     Returns the mean cross-entropy over the group's scored tokens, a Python float in nats.
     Read: handbook/gradient-mechanics.md, "Unequal micro-batches"
@@ -60,7 +61,8 @@ def train_epoch(model: nn.Module, optimizer: Optimizer, micro_batches: Iterable[
     """Makes one pass over the data, with one update per group of `k` micro-batches.
 
     All micro-batches have the same size. Their number need not be a multiple of `k`: the last group has the
-    micro-batches that are left. Each update uses its own group's mean gradient; gradients from before have no effect.
+    micro-batches that are left. Each update uses its own group's mean gradient; gradients from before have no effect. A
+    parameter that a group does not use stays unchanged in its update, even if the optimizer has weight decay.
     `micro_batches` is any iterable: it may be readable only once, have no length, and be larger than memory: keep no
     earlier group. Read at most one micro-batch beyond the current group. As before, autograd holds one micro-batch's
     activations at a time. The caller's tensors and the model's mode stay unchanged.
@@ -95,7 +97,8 @@ def clipped_update(
     `micro_batches` is any iterable of at least one micro-batch. It may be readable only once, have no length, and be
     larger than memory, so their number is known only at the end: keep no earlier micro-batch. Read at most one beyond
     the current one. As before, autograd holds one micro-batch's activations at a time. Clip the gradient that the
-    update uses: the mean over the whole group. Gradients from before the call have no effect.
+    update uses: the mean over the whole group, also for a parameter that only some micro-batches use. Gradients from
+    before the call have no effect: a parameter that no micro-batch uses stays unchanged, even with weight decay.
 
     Returns that gradient's norm before clipping, a Python float.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"
@@ -121,7 +124,8 @@ def train_scheduled(
 ) -> list[float]:
     """Trains for several passes, with `train_epoch`'s updates, and changes the learning rate once after each update.
 
-    `scheduler` is one of torch's, made for `optimizer`: scheduler.step() changes the rate of every parameter group.
+    `scheduler` is one of torch's, made for `optimizer`: scheduler.step() changes the rate of every parameter group, and
+    nothing else does.
     `epochs` are the passes, each an iterable of micro-batches as `train_epoch` takes it; passes and micro-batches may
     be readable only once. Read at most one micro-batch beyond the current group.
 

@@ -32,8 +32,8 @@ def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> l
 def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callable[[], Any]:
     """Stores the state on which `function(*inputs)` depends; returns a function that runs it later in this state.
 
-    `repeatable` itself does not call `function`. The returned function takes no arguments, calls `function` once,
-    returns its result, and
+    `repeatable` itself does not call `function`. The returned function takes no arguments, calls `function` once each
+    time that it is called, returns its result, and
 
     - passes the inputs in their places: each tensor detached from the graph that made it, requiring a gradient if
       the input does; everything else (numbers, lists, None) unchanged. The caller's tensors stay as they are, and
@@ -57,7 +57,8 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     Output and gradients equal those of a plain `function(*inputs)` in every bit, with dropout and under autocast too,
     and so do the random numbers that are drawn later. `function` returns a tensor or a tuple of tensors and may use
     weights. The graph is that of a plain call: torch.autograd.grad works through it, and weights get their gradients
-    even if no input requires one. The starter's class does neither.
+    even if no input requires one. The starter's class does neither. With retain_graph=True several backwards work too,
+    each through a part of the graph or all of it. Calls do not affect each other, in any order of their backwards.
 
     While `with saved_tensors_hooks(pack, unpack):` is active, autograd calls `pack(tensor)` for each tensor that it
     would keep, and keeps the value that `pack` returns. In backward it calls `unpack` with that value, once for each,
@@ -108,10 +109,11 @@ def keep_or_reuse(function: Callable[..., Any], keep: Collection[Any]) -> Callab
     After the second call nothing is kept any more.
 
     `keep` contains operators as a `TorchDispatchMode` gets them, such as `torch.ops.aten.mm.default`, a matrix product.
-    Each returns one tensor and draws no random numbers. In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs
-    the operation, and your return value is the operation's result. Autograd attaches the graph of the first run to that
-    tensor: keep `output.detach()`, or the kept tensors and the graph refer to each other. Read:
-    handbook/recomputation.md, "Selective recomputation"
+    Another overload, such as `mm.out`, is another operator. Each returns one tensor, which no code changes in place,
+    and draws no random numbers. In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs the operation, and your
+    return value is the operation's result. Autograd attaches the graph of the first run to that tensor: keep
+    `output.detach()`, or the kept tensors and the graph refer to each other. Read: handbook/recomputation.md,
+    "Selective recomputation"
     """
     raise NotImplementedError("keep_or_reuse is not written yet. A hint: rankzero hint 05 keep_or_reuse")
 
@@ -119,8 +121,8 @@ def keep_or_reuse(function: Callable[..., Any], keep: Collection[Any]) -> Callab
 def checkpoint_selective(function: Callable[..., Any], *inputs: Any, keep: Collection[Any]) -> Any:
     """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and used in the second run.
 
-    After backward the outputs no longer exist. Use your `checkpoint` and `keep_or_reuse`, and no
-    torch.utils.checkpoint.
+    After backward the outputs no longer exist, so only one backward is possible. Use your `checkpoint` and
+    `keep_or_reuse`, and no torch.utils.checkpoint.
     """
     raise NotImplementedError("checkpoint_selective is not written yet. A hint: rankzero hint 05 checkpoint_selective")
 

@@ -134,7 +134,7 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device:
         x, y = to_device(x, y, device)
         total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
         tokens += y.numel()
-    for module, training in modes:  # leave each part as it was found: some may be frozen in evaluation mode
+    for module, training in modes:  # leave each part in its own mode
         module.training = training
     return (mean_over_ranks(total) / mean_over_ranks(tokens)).item()
 

@@ -547,7 +547,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "weights_counted",
-        fails=("saved_bytes/chain", "saved_bytes/as-found", "saved_bytes/token-ids"),
+        fails=("saved_bytes/chain", "saved_bytes/as-found", "saved_bytes/buffers", "saved_bytes/token-ids"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
         explanation="""The model's weights are counted. Autograd saves them, because the backward pass reads them, but
         they are in memory without the batch too. Leave out storages that belong to parameters.""",
@@ -622,12 +622,23 @@ KNOWN_WRONG = (
         "gradients_left_behind",
         fails=("saved_bytes/as-found",),
         read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
-        explanation="""The model has gradients after the measurement, from a backward pass that the count does not need.
+        explanation="""The measurement changes the model's gradients, by a backward pass that the count does not need.
         The next training step would add its gradients to them. Count after the forward pass, and run no backward
         pass.""",
         change="""
 -    del output
 +    output.sum().backward()
+""",
+    ),
+    KnownWrong(
+        "gradients_cleared",
+        fails=("saved_bytes/as-found",),
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The call clears the model's gradients. A run that accumulates gradients over several batches
+        loses the gradients that it had so far. A forward pass makes no gradients, so there is nothing to clear.""",
+        change="""
+-    del output
++    model.zero_grad()
 """,
     ),
     KnownWrong(
@@ -646,7 +657,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "weights_by_shape",
-        fails=("saved_bytes/square",),
+        fails=("saved_bytes/square", "saved_bytes/buffers"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
         explanation="""Tensors with the shape of a weight are left out. An activation may have the same shape by chance.
         Recognize a weight by its memory: the address of its storage.""",
@@ -669,6 +680,29 @@ KNOWN_WRONG = (
         change="""
 -        output = model(x)  # held, so that nothing is freed before it is counted
 +        output = model(x.detach().requires_grad_(x.is_floating_point()))
+""",
+    ),
+    KnownWrong(
+        "input_always_counted",
+        fails=("saved_bytes/frozen",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""The input `x` is counted although autograd does not keep it. A frozen first layer computes no
+        weight gradient, so it saves no input. Count `x` only if autograd saves it.""",
+        change="""
+-    kept = {}
++    kept = {x.untyped_storage().data_ptr(): x.untyped_storage()}
+""",
+    ),
+    KnownWrong(
+        "addresses_of_tensors",
+        fails=("saved_bytes/buffers",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""The model's own memory is counted where a parameter or buffer is a part of a larger storage, or
+        where autograd saves a part of one. data_ptr() of a tensor is the address of its first number, and not of its
+        storage. Compare untyped_storage().data_ptr() of both.""",
+        change="""
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    own = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
 """,
     ),
     KnownWrong(

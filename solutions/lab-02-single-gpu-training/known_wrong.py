@@ -433,6 +433,30 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "cleared_to_zero",
+        fails=("train_step/stale",),
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Old gradients are set to 0, not to None. The optimizer skips a parameter whose gradient is None.
+        It updates one whose gradient is 0: weight decay and averages of earlier gradients move it, although the batch
+        does not use it. Use zero_grad(set_to_none=True).""",
+        change="""
+-    optimizer.zero_grad(set_to_none=True)
++    optimizer.zero_grad(set_to_none=False)
+""",
+    ),
+    KnownWrong(
+        "cleared_before_the_return",
+        fails=("train_step/edges",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The gradients are cleared although all targets are padding. Such a batch changes nothing,
+        gradients included. Return before zero_grad().""",
+        change="""
++    optimizer.zero_grad(set_to_none=True)
+     if not (y != -100).any():
+         return 0.0, 0.0
+""",
+    ),
+    KnownWrong(
         "padding_makes_nan",
         fails=("train_step/edges",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
@@ -697,6 +721,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "parents_set_it_again",
+        fails=("evaluate/mode",),
+        read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
+        explanation="""A module that is a part of two others has another mode after the call. train() sets the mode of
+        a module and of all modules inside it, so its second parent has changed its mode again. Set the attribute of
+        each module alone: module.training = training.""",
+        change="""
+-        module.training = training
++        module.train(training)
+""",
+    ),
+    KnownWrong(
         "everything_unfrozen",
         fails=("evaluate/grad-mode",),
         read="handbook/backpropagation.md#lifetime-of-the-graph",
@@ -886,6 +922,17 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         change="""
 -        return peak * (step + 1) / warmup_steps
 +        return floor + (peak - floor) * (step + 1) / warmup_steps
+""",
+    ),
+    KnownWrong(
+        "warm_up_not_below_the_floor",
+        fails=("learning_rate/warm-up",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The warm-up never goes below the floor. The floor applies only to the end of the cosine. The
+        warm-up rises from 0 by peak / warmup_steps per step, so its first rates may be below the floor.""",
+        change="""
+-        return peak * (step + 1) / warmup_steps
++        return max(floor, peak * (step + 1) / warmup_steps)
 """,
     ),
     KnownWrong(
@@ -1292,6 +1339,22 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "overfits_on_old_gradients",
+        fails=("overfit_one_batch/mode",),
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
+        explanation="""The first update uses gradients from before the call, because they are cleared only after each
+        update. Clear all gradients before the first backward pass, or call train_step, which does.""",
+        change="""
+-        loss, _ = train_step(model, optimizer, x, y, math.inf)
+-        losses.append(loss)
++        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++        loss.backward()
++        optimizer.step()
++        optimizer.zero_grad()
++        losses.append(loss.item())
+""",
+    ),
+    KnownWrong(
         "kept_in_memory",
         fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
         read="handbook/training-loop.md#other-parts-of-a-training-loop",
@@ -1493,6 +1556,18 @@ def save_checkpoint(path, model, optimizer, step):
 -    torch.set_rng_state(state["rng"])
 -    return int(state["step"])
 +    return state["step"]
+""",
+    ),
+    KnownWrong(
+        "tensors_of_the_file",
+        fails=("checkpoint/optimizer",),
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The parameters are new tensors after loading, as with load_state_dict(assign=True). The optimizer
+        was created with the old ones and updates those, so the model no longer learns. Copy the saved values into the
+        parameters: load_state_dict without `assign`.""",
+        change="""
+-    model.load_state_dict(state["model"])
++    model.load_state_dict(state["model"], assign=True)
 """,
     ),
     KnownWrong(
@@ -1791,10 +1866,6 @@ HURRIED = {
         "asks the optimizer for the step": """
 -    return int(state["step"])
 +    return int(next(iter(optimizer.state.values()))["step"])
-""",
-        "new parameters for the model alone": """
--    model.load_state_dict(state["model"])
-+    model.load_state_dict(state["model"], assign=True)
 """,
         "the step is a tensor": """
 -    return int(state["step"])

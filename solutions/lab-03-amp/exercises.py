@@ -50,8 +50,8 @@ def cast_inputs(policy: str, args: Sequence[Any], low: torch.dtype) -> list[Any]
     - "": every argument stays unchanged
 
     Any other argument (integer, bool and complex tensors, None, numbers, lists) stays unchanged, and so does a float64
-    tensor. Gradients flow back through the casts, each to its tensor in that tensor's own dtype. `args` itself stays
-    unchanged.
+    tensor. Floating-point tensors are fp64, fp32, bf16 or fp16; an nn.Parameter is a tensor like any other. Gradients
+    flow back through the casts, each to its tensor in that tensor's own dtype. `args` itself stays unchanged.
 
     Returns the arguments as a new list, in their order.
     Read: handbook/precision.md, "Autocast: the format of each operation"
@@ -102,8 +102,8 @@ def unscale(parameters: Iterable[nn.Parameter], scale: float) -> list[int]:
 
     `parameters` may be a generator. Every gradient is divided exactly once, also if another gradient is infinite, or if
     a parameter occurs twice, as a tied weight does in a list made by hand. Parameters without a gradient are skipped.
-    Gradients may be fp64, fp32, bf16 or fp16, in any mixture. A gradient is finite if it holds no inf, no -inf and no
-    nan, however large its numbers are.
+    Gradients may be fp64, fp32, bf16 or fp16, in any mixture. A gradient is finite if after the division it holds no
+    inf, no -inf and no nan, however large its numbers are. A scale below 1 can make a finite number inf.
 
     Returns the positions in `parameters`, counted from 0 in ascending order, at which a parameter has a gradient that
     is not finite, as a list of ints. If the list is empty, the update may be made.
@@ -140,7 +140,8 @@ def scaled_step(
 
     The update uses the gradient of the mean loss over all micro-batches, without the scale, clipped to `max_norm` by
     nn.utils.clip_grad_norm_. If any number of that gradient is not finite, nothing is updated: neither weights nor
-    optimizer state. Gradients from before the call have no effect. The model runs in its mode and stays in it.
+    optimizer state. Gradients from before the call have no effect: a parameter that the model does not use stays
+    unchanged even if the optimizer has weight decay. The model runs in its mode and stays in it.
 
     Returns (loss, updated): the mean cross-entropy over all micro-batches in nats, without the scale, a float; and
     whether there was an update, a bool. The caller changes the scale.

@@ -28,6 +28,19 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "half_of_the_smallest_number_kept",
+        fails=("share_lost/fp16",),
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""A number of exactly half the smallest 16-bit number, 2**-25 in fp16, is not counted as lost. It
+        is halfway between 0 and 2**-24, and rounding to even makes it 0. Count a number as lost if it is 0 after
+        storing.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        tiniest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
++        lost += int(((nonzero * scale).abs() < tiniest / 2).sum())
+""",
+    ),
+    KnownWrong(
         "a_percentage",
         fails=("share_lost/fp16",),
         read="labs/lab-03-amp.md#share_lost",
@@ -228,6 +241,17 @@ def share_lost(gradients, scale, dtype):
         change="""
 -    return [one.to(target) if casts(one) else one for one in args]
 +    return [one.to(target) if casts(one) and (place == 0 or target != low) else one for place, one in enumerate(args)]
+""",
+    ),
+    KnownWrong(
+        "parameters_left_out",
+        fails=("cast_inputs/lower", "cast_inputs/widest"),
+        read="labs/lab-03-amp.md#cast_inputs",
+        explanation="""An nn.Parameter is not cast. Parameter is a subclass of Tensor, so type(value) is Tensor is False
+        for it, and a layer's weights stay in fp32. Use isinstance(value, Tensor).""",
+        change="""
+-        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
++        return type(value) is Tensor and value.is_floating_point() and value.dtype != torch.float64
 """,
     ),
     KnownWrong(
@@ -780,6 +804,25 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "tested_before_the_division",
+        fails=("unscale/all",),
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""Gradients are tested before they are divided. With a scale below 1 the division makes numbers
+        larger: in fp16, 40000 / 0.5 is inf, and the update would use it. Divide first, then test.""",
+        change="""
+-        if id(parameter) not in divided:
+-            divided.add(id(parameter))
+-            parameter.grad.div_(scale)
+-        if not parameter.grad.isfinite().all():
+-            not_finite.append(position)
++        if not parameter.grad.isfinite().all():
++            not_finite.append(position)
++        if id(parameter) not in divided:
++            divided.add(id(parameter))
++            parameter.grad.div_(scale)
+""",
+    ),
+    KnownWrong(
         "divided_each_time",
         fails=("unscale/once",),
         read="labs/lab-03-amp.md#unscale",
@@ -1147,6 +1190,18 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "cleared_to_zero",
+        fails=("scaled_step/stale",),
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Old gradients are set to 0, not to None. An optimizer skips a parameter only if its gradient is
+        None: with 0, weight decay and momentum change a parameter that the model does not use. Clear with
+        set_to_none=True.""",
+        change="""
+-    optimizer.zero_grad(set_to_none=True)
++    optimizer.zero_grad(set_to_none=False)
+""",
+    ),
+    KnownWrong(
         "training_mode_forced",
         fails=("scaled_step/mode",),
         read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
@@ -1352,10 +1407,6 @@ def unscale(parameters, scale):
 
 HURRIED = {
     "share_lost": {
-        "a half of the last number is lost": """
--        lost += int(((nonzero * scale).to(dtype) == 0).sum())
-+        lost += int(((nonzero * scale).abs() < 2.0**-25).sum())
-""",
         "the scale is in 16 bits": """
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * torch.tensor(scale).to(dtype)).to(dtype) == 0).sum())
@@ -1369,10 +1420,6 @@ HURRIED = {
         "by way of fp16": """
 -    return [one.to(target) if casts(one) else one for one in args]
 +    return [one.to(torch.float16).to(target) if casts(one) else one for one in args]
-""",
-        "parameters are left out": """
--        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
-+        return type(value) is Tensor and value.is_floating_point() and value.dtype != torch.float64
 """,
         "masks are cast": """
 -        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64

@@ -139,8 +139,22 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "losses_added_in_bf16",
+        fails=("accumulate/sums",),
+        read="handbook/precision.md#rounding-in-sums",
+        explanation="""The losses are added up in the dtype that they have, which is bf16 for a bf16 model. A loss below
+        1/256 of the sum is then rounded away. Add loss.item(), a Python float.""",
+        change="""
+-        total += loss.item()
++        total = total + loss.detach()
+@@
+-    return total, sums
++    return float(total), sums
+""",
+    ),
+    KnownWrong(
         "whole_batch_at_once",
-        fails=("accumulate/sums", "accumulate/memory"),
+        fails=("accumulate/sums", "accumulate/memory", "accumulate/frozen"),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
         explanation="""The whole batch goes through the model at once. Gradient and loss are right, but the activations
         of the whole batch are in memory, which accumulation avoids. Run one forward and one backward for each
@@ -222,6 +236,18 @@ KNOWN_WRONG = (
         change="""
 -    return total, sums
 +    return total, [one for one in sums if one is not None]
+""",
+    ),
+    KnownWrong(
+        "first_micro_batch_decides",
+        fails=("accumulate/frozen",),
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""A parameter that the first micro-batch does not use has no sum, although a later one uses it.
+        Start a parameter's sum at its first gradient that is not None, in any micro-batch.""",
+        change="""
+-                sums[place] = gradient if so_far is None else so_far + gradient
++                if so_far is not None or torch.equal(micro_x, x[: len(micro_x)]):
++                    sums[place] = gradient if so_far is None else so_far + gradient
 """,
     ),
     KnownWrong(
@@ -784,6 +810,18 @@ def train_epoch(model, optimizer, micro_batches, k):
 """,
     ),
     KnownWrong(
+        "epoch_cleared_to_zero",
+        fails=("train_epoch/stale",),
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Old gradients are set to 0, not to None. An optimizer skips a parameter only if its gradient is
+        None: with 0, weight decay and momentum change a parameter that this group does not use. Clear with
+        set_to_none=True.""",
+        change="""
+-        optimizer.zero_grad(set_to_none=True)
++        optimizer.zero_grad(set_to_none=False)
+""",
+    ),
+    KnownWrong(
         "epoch_in_training_mode",
         fails=("train_epoch/mode",),
         read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
@@ -1002,8 +1040,19 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
-        "zeros_for_missing",
+        "stack_of_nothing",
         fails=("clip_once/none",),
+        read="labs/lab-04-gradient-accumulation.md#clip_once",
+        explanation="""Where no parameter has a gradient, the call raises an error: torch.stack, torch.cat and max need
+        at least one tensor. The norm of no numbers is 0.0. Python's sum of an empty list is 0.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm().item()
+""",
+    ),
+    KnownWrong(
+        "zeros_for_missing",
+        fails=("clip_once/none", "clip_once/once"),
         read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
         explanation="""A parameter without a gradient has a gradient of zeros after the call. The norm is right, but an
         optimizer skips a parameter only if its gradient is None: with zeros, weight decay changes a frozen parameter.
@@ -1100,6 +1149,18 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "update_cleared_to_zero",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
+        explanation="""Old gradients are set to 0, not to None. An optimizer skips a parameter only if its gradient is
+        None: with 0, weight decay and momentum change a parameter that no micro-batch uses. Clear with
+        set_to_none=True.""",
+        change="""
+-    optimizer.zero_grad(set_to_none=True)
++    optimizer.zero_grad(set_to_none=False)
+""",
+    ),
+    KnownWrong(
         "update_in_one_backward",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
@@ -1168,6 +1229,27 @@ def clip_gradients(parameters, max_norm):
 -            parameter.grad.div_(count)
 +        count += 1
 +        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / count).backward()
+""",
+    ),
+    KnownWrong(
+        "mean_of_those_that_use_it",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""Where some micro-batches do not use a parameter, its gradient is the mean over the others. In the
+        mean over the group, a micro-batch that does not use it counts like a gradient of 0. Divide the sum by the
+        number of all micro-batches.""",
+        change="""
+-        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+         count += 1
+-    for parameter in model.parameters():
+-        if parameter.grad is not None:
+-            parameter.grad.div_(count)
++        old = [p.grad for p in model.parameters()]
++        model.zero_grad()
++        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
++        for p, mean in zip(model.parameters(), old):
++            new = p.grad
++            p.grad = new if mean is None else mean if new is None else mean + (new - mean) / count
 """,
     ),
     KnownWrong(
@@ -1846,6 +1928,16 @@ HURRIED = {
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(int((x != 0).sum()) for x, y in micro_batches)
 """,
+        "divides by the tokens seen": """
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = 0
+@@
++        before, scored = scored, scored + int((y != -100).sum())
++        for p in model.parameters():
++            if p.grad is not None:
++                p.grad.mul_(before / scored)
+         summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+""",
         "stops at the first that is empty": """
      for x, y in micro_batches:
 +        if (y == -100).all():
@@ -1932,10 +2024,6 @@ HURRIED = {
 -    count = 0
 +    count = len(micro_batches) - len(micro_batches)
 """,
-        "stacks the norms": """
--    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
-+    norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm().item()
-""",
         "short gradients are rounded": """
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -1994,6 +2082,10 @@ HURRIED = {
         "centers the rows in place": """
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
 +    noise = gradients.sub_(gradients.mean(0)).square().sum().item() * small / (len(gradients) - 1)
+""",
+        "no signal is below 0": """
+-    return noise / signal if signal > 0 else math.inf
++    return noise / signal if signal >= 0 else math.inf
 """,
         "needs a list of steps": """
 -    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]

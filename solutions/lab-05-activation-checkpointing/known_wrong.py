@@ -16,6 +16,9 @@ NO_GRADIENTS = (
     "checkpoint/autocast",
 )
 
+ONE_STORE = """All calls share one store for the tensors of their second runs. Backward of one call then gets the
+tensors of another call, with another shape or from another step. Make a new store for each call."""
+
 ROUNDINGS = {"": "round", "_rounded_down": "math.floor", "_rounded_up": "math.ceil"}
 
 
@@ -547,13 +550,13 @@ KNOWN_WRONG = (
         "one_store_for_all",
         fails=NO_GRADIENTS,
         read=SECOND_RUN,
-        explanation="""All calls share one store for the tensors of their second runs. Backward of one call then gets
-        the tensors of another call, with another shape or from another step. Make a new store for each call.""",
+        explanation=ONE_STORE,
         change="""
 -    remade: dict[int, Tensor] = {}  # those of the second run that backward has not taken yet, by their number
 +    remade = globals().setdefault("REMADE", {})
 @@
--        if not remade:
+-        if number not in remade:  # also in a second backward
+-            remade.clear()  # what a backward through a part of the graph has left
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
 +        if number not in remade:
 +            made = iter(range(10**6))
@@ -613,6 +616,10 @@ def checkpoint(function, *inputs):
 @@
 -        remade[len(remade)] = tensor.detach()
 +        remade.append(tensor.detach())
+@@
+-        if number not in remade:  # also in a second backward
+-            remade.clear()  # what a backward through a part of the graph has left
++        if not remade:
 """,
         "remade[number]",
     ),
@@ -688,7 +695,8 @@ def checkpoint(function, *inputs):
         explanation="""The function runs again for every tensor that backward needs. One second run computes all of
         them: keep the others until backward takes them.""",
         change="""
--        if not remade:
+-        if number not in remade:  # also in a second backward
+-            remade.clear()  # what a backward through a part of the graph has left
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
 -                again()
 -        return remade.pop(number)
@@ -826,12 +834,51 @@ def checkpoint(function, *inputs):
         "kept_past_backward",
         fails=("checkpoint/saved",),
         read="handbook/backpropagation.md#lifetime-of-the-graph",
-        explanation="""After backward the input, or a tensor of the second run, still exists. A list, a dictionary or
-        the function's module that refers to it lives longer than the graph, so the memory of each step stays in use.
-        Keep such tensors only until backward has taken them.""",
+        explanation="""After backward the input, or a tensor of the second run, still exists, so the memory of each step
+        stays in use. What refers to it lives longer than the graph: a list, a dictionary, the function's module, or a
+        reference cycle, such as that of a class which is defined inside `checkpoint`. Keep such tensors only until
+        backward has taken them.""",
         change="""
      again = repeatable(function, inputs)
 +    function.__dict__["again"] = again
+""",
+    ),
+    KnownWrong(
+        "one_store_that_is_emptied",
+        fails=("checkpoint/autograd-grad",),
+        read=SECOND_RUN,
+        explanation=ONE_STORE,
+        change="""
+-    remade: dict[int, Tensor] = {}  # those of the second run that backward has not taken yet, by their number
++    remade = REMADE
+""",
+        definitions="REMADE: dict[int, Tensor] = {}",
+    ),
+    KnownWrong(
+        "runs_again_only_if_empty",
+        fails=("checkpoint/autograd-grad",),
+        read=SECOND_RUN,
+        explanation="""The function runs again only if no tensor of a second run is left. A backward through a part of
+        the graph leaves some tensors and has taken others, so a second backward does not find those that it needs. If a
+        tensor is not there, remove the others and run the function again.""",
+        change="""
+-        if number not in remade:  # also in a second backward
++        if not remade:
+""",
+    ),
+    KnownWrong(
+        "runs_again_only_once",
+        fails=("checkpoint/autograd-grad",),
+        read=SECOND_RUN,
+        explanation="""The function runs again in the first backward only. With retain_graph=True a second backward may
+        follow, and the first has taken the tensors. If a tensor is not there, run the function again.""",
+        change="""
+-    count = 0  # tensors that the first run did not keep
++    count, ran = 0, []
+@@
+-        if number not in remade:  # also in a second backward
++        if not ran:
++            ran.append(True)
 """,
     ),
     wrong_lengths(
@@ -1122,6 +1169,17 @@ def checkpoint_segments(blocks, x, segments):
         definitions="""
 def keep_or_reuse(function, keep):
     return function
+""",
+    ),
+    KnownWrong(
+        "other_overloads_too",
+        fails=("keep_or_reuse/runs",),
+        read=KEEP,
+        explanation="""Operators are compared without their overload, so `sum.dim_IntList` is kept where `keep` contains
+        `sum.default`. Memory then holds outputs that the caller did not ask for. Test `func in keep`.""",
+        change="""
+-            if func not in keep:
++            if func.overloadpacket not in {one.overloadpacket for one in keep}:
 """,
     ),
     KnownWrong(
@@ -1466,6 +1524,21 @@ def plan(layers, budget):
 -            best, least = places, flops
 +        if (best is None or len(places) < least) and peak_bytes(layers, places) <= budget:
 +            best, least = places, len(places)
+""",
+    ),
+    KnownWrong(
+        "cheapest_of_the_fewest_layers",
+        fails=("plan/cheapest",),
+        read=BUDGET,
+        explanation="""The plan has the fewest layers that fit, and the fewest FLOPs only among these plans. One
+        expensive layer may cost more than three cheap ones. Compare the FLOPs of all choices.""",
+        change="""
+-        flops = sum(layers[place].flops for place in places)
+-        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
+-            best, least = places, flops
++        rank = len(places), sum(layers[place].flops for place in places)
++        if (best is None or rank < least) and peak_bytes(layers, places) <= budget:
++            best, least = places, rank
 """,
     ),
     greedy_plan(

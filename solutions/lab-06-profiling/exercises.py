@@ -92,9 +92,10 @@ def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, 
 def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]:
     """Returns calls and self time of each operation in the measured steps: its name -> (calls, milliseconds).
 
-    Operations are of kind "cpu_op", and count if they begin inside a measured step. An operation may call others,
-    which then lie inside it on the same thread. An operation's self time is its duration minus the durations of the
-    operations that it calls directly. So the self times of a thread add up to the time in which its operations ran.
+    Operations are of kind "cpu_op", and count if they begin inside a measured step. An operation may call others, which
+    then lie inside it on the same thread. An operation's self time is its duration minus the durations of the
+    operations that it calls directly, also of those that begin after the step. So the self times of a thread add up to
+    the time in which its operations ran.
 
     Read: handbook/profiling.md
     """
@@ -102,20 +103,20 @@ def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]
     ranges = [event for event in events if event.get("cat") == "user_annotation"]
     steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
     operations = [event for event in events if event.get("cat") == "cpu_op"]
-    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
     found: dict[str, tuple[int, float]] = {}
 
-    def add(name: str, calls: int, microseconds: float) -> None:
-        before = found.get(name, (0, 0.0))
-        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
+    def add(op: Event, calls: int, microseconds: float) -> None:
+        if any(start <= op["ts"] < end for start, end in steps):
+            before = found.get(op["name"], (0, 0.0))
+            found[op["name"]] = (before[0] + calls, before[1] + microseconds / 1000)
 
     running: list[Event] = []  # the innermost last
-    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
+    for op in sorted(operations, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
         while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
             running.pop()
         if running:
-            add(running[-1]["name"], 0, -op["dur"])
-        add(op["name"], 1, op["dur"])
+            add(running[-1], 0, -op["dur"])
+        add(op, 1, op["dur"])
         running.append(op)
     return found
     ### END SOLUTION
@@ -230,10 +231,10 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
     There may be no backward, and an output may need no gradient. After a call of the returned function nothing is
     added, not even by a backward that follows, and the hooks of other code are still there.
 
-    The notes are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32. Each has
-    memory of its own, for one number, and nothing else is kept. They stay on the device: only the caller reads them,
-    because a read waits for the device. The model's results, gradients and modes do not change. Read:
-    handbook/backpropagation.md
+    The notes are scalar tensors without a graph, under create_graph=True too, computed in the tensor's own dtype but at
+    least in float32. Each has memory of its own, for one number, and nothing else is kept. They stay on the device:
+    only the caller reads them, because a read waits for the device. The model's results, gradients and modes do not
+    change. Read: handbook/backpropagation.md
     """
     ### BEGIN SOLUTION
     handles: list[Any] = []
@@ -257,10 +258,11 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
 
 @contextmanager
 def watch(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, dict[str, list[Tensor]]]]:
-    """Calls `note` for `modules` while the block runs; at the end of the block, also by an error, ends the notes.
+    """Calls `note` for `modules` while the block runs; at the end of the block, also by an error or Ctrl-C, ends them.
 
     Yields a dictionary that fills up: for each name of `modules`, "activation" and "gradient", the two lists of your
-    `note`; a module that is never called has empty ones. An error in the block reaches the code that runs it.
+    `note`; a module that is never called has empty ones, and a module with two names has notes under both. An error
+    in the block reaches the code that runs it.
 
     Read: handbook/backpropagation.md
     """

@@ -104,6 +104,21 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "sorted_by_end_extended_to_the_front",
+        fails=("merged/merged",),
+        read=FRACTIONS,
+        explanation="""The intervals are sorted by their ends, and only the last interval of the result is extended. A
+        long interval that begins early can overlap several intervals of the result. Sorted by their starts, each
+        interval can overlap the last one only.""",
+        change="""
+-    for start, end in sorted(intervals):
++    for start, end in sorted(intervals, key=lambda interval: interval[1]):
+@@
+-            whole[-1] = (whole[-1][0], max(whole[-1][1], end))
++            whole[-1] = (min(whole[-1][0], start), end)
+""",
+    ),
+    KnownWrong(
         "counts_the_gpus_copies",
         fails=("phase_fractions/sequence", "phase_fractions/step-time"),
         read=TRACE,
@@ -261,6 +276,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "only_what_begins_in_a_step",
+        fails=("phase_fractions/threads",),
+        read=FRACTIONS,
+        explanation="""A range that begins before a measured step does not count, although it reaches into the step. The
+        step's first part is then idle or another phase's. Cut all ranges at the borders of the steps.""",
+        change="""
+-        taken += [(start, end) for name, start, end in spans if name == phase]
++        ours = [(start, end) for name, start, end in spans if name == phase]
++        taken += [(start, end) for start, end in ours if any(first <= start < last for first, last in steps)]
+""",
+    ),
+    KnownWrong(
         "one_thread_only",
         fails=("phase_fractions/threads",),
         read=TRACE,
@@ -326,9 +353,10 @@ KNOWN_WRONG = (
         times in a step: add up the calls and the times of all of them.""",
         change="""
 -        if running:
--            add(running[-1]["name"], 0, -op["dur"])
--        add(op["name"], 1, op["dur"])
-+        found[op["name"]] = (1, op["dur"] / 1000)
+-            add(running[-1], 0, -op["dur"])
+-        add(op, 1, op["dur"])
++        if any(start <= op["ts"] < end for start, end in steps):
++            found[op["name"]] = (1, op["dur"] / 1000)
 """,
     ),
     KnownWrong(
@@ -337,8 +365,8 @@ KNOWN_WRONG = (
         read=TRACE,
         explanation="""The times are in microseconds, the unit of the trace. Divide by 1,000 for milliseconds.""",
         change="""
--        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
-+        found[name] = (before[0] + calls, before[1] + microseconds)
+-            found[op["name"]] = (before[0] + calls, before[1] + microseconds / 1000)
++            found[op["name"]] = (before[0] + calls, before[1] + microseconds)
 """,
     ),
     KnownWrong(
@@ -361,9 +389,9 @@ KNOWN_WRONG = (
         negative. Subtract only the operations that it calls directly.""",
         change="""
 -        if running:
--            add(running[-1]["name"], 0, -op["dur"])
+-            add(running[-1], 0, -op["dur"])
 +        for outer in running:
-+            add(outer["name"], 0, -op["dur"])
++            add(outer, 0, -op["dur"])
 """,
     ),
     KnownWrong(
@@ -375,17 +403,17 @@ KNOWN_WRONG = (
         operations ran.""",
         change="""
 -    running: list[Event] = []  # the innermost last
--    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
+-    for op in sorted(operations, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
 -            running.pop()
 -        if running:
--            add(running[-1]["name"], 0, -op["dur"])
--        add(op["name"], 1, op["dur"])
+-            add(running[-1], 0, -op["dur"])
+-        add(op, 1, op["dur"])
 -        running.append(op)
-+    measured.sort(key=lambda op: (op["tid"], op["ts"], -op["dur"]))
-+    for op, after in zip(measured, [*measured[1:], None], strict=True):
++    operations.sort(key=lambda op: (op["tid"], op["ts"], -op["dur"]))
++    for op, after in zip(operations, [*operations[1:], None], strict=True):
 +        calls_another = after and after["tid"] == op["tid"] and after["ts"] < op["ts"] + op["dur"]
-+        add(op["name"], 1, 0 if calls_another else op["dur"])
++        add(op, 1, 0 if calls_another else op["dur"])
 """,
     ),
     KnownWrong(
@@ -397,7 +425,7 @@ KNOWN_WRONG = (
         at the top. Subtract the time of the operations that it calls directly.""",
         change="""
 -        if running:
--            add(running[-1]["name"], 0, -op["dur"])
+-            add(running[-1], 0, -op["dur"])
 """,
     ),
     KnownWrong(
@@ -418,8 +446,21 @@ KNOWN_WRONG = (
         explanation="""An operation that begins in a measured step and ends after it does not count. Operations that
         extend past the end of a step then count in no step. An operation counts where it begins.""",
         change="""
--    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
-+    measured = [op for op in operations if any(s <= op["ts"] and op["ts"] + op["dur"] <= e for s, e in steps)]
+-        if any(start <= op["ts"] < end for start, end in steps):
++        if any(start <= op["ts"] and op["ts"] + op["dur"] <= end for start, end in steps):
+""",
+    ),
+    KnownWrong(
+        "only_measured_calls_subtracted",
+        fails=("self_times/measured",),
+        read=TRACE,
+        explanation="""An operation that ends after its step contains the time of the operations that it calls there.
+        These do not count themselves, but their durations are subtracted all the same. Find the caller of every
+        operation first, and select the measured operations then.""",
+        change="""
+-    found: dict[str, tuple[int, float]] = {}
++    operations = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
++    found: dict[str, tuple[int, float]] = {}
 """,
     ),
     KnownWrong(
@@ -429,9 +470,9 @@ KNOWN_WRONG = (
         explanation="""Operations that another thread runs at the same time are counted as parts of an operation. They
         only overlap: an operation calls others on its own thread. Compare operations of the same thread only.""",
         change="""
--    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
+-    for op in sorted(operations, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
-+    for op in sorted(measured, key=lambda op: (op["ts"], -op["dur"])):
++    for op in sorted(operations, key=lambda op: (op["ts"], -op["dur"])):
 +        while running and running[-1]["ts"] + running[-1]["dur"] <= op["ts"]:
 """,
     ),
@@ -890,6 +931,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "always_in_float32",
+        fails=("gradient_norm/norm",),
+        read=HOOKS,
+        explanation="""Gradients in float64 are converted to float32 before they are squared, which rounds them to 24
+        bits. Compute in the gradients' own dtype or a wider one: double() is right for all.""",
+        change="""
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return math.sqrt(sum(gradient.float().square().sum().item() for gradient in gradients))
+""",
+    ),
+    KnownWrong(
         "mean_of_squares",
         fails=("gradient_norm/norm",),
         read=HOOKS,
@@ -1169,6 +1221,18 @@ import warnings
 """,
     ),
     KnownWrong(
+        "graph_in_the_gradients_notes",
+        fails=("note/nothing-kept",),
+        read=HOOKS,
+        explanation="""The notes of gradients are computed without detaching the gradient. Under create_graph=True, as
+        for a penalty on the gradient, it has a graph, and each note keeps that graph in memory. Detach it first.""",
+        change="""
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            dtype = torch.promote_types(output.dtype, torch.float32)
++            handles.append(output.register_hook(lambda gradient: gradients.append(gradient.to(dtype).norm())))
+""",
+    ),
+    KnownWrong(
         "outputs_kept_aside",
         fails=("note/nothing-kept",),
         read=HOOKS,
@@ -1216,6 +1280,18 @@ import warnings
 -    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
 +    last = log[[*modules][-1]]
 +    stops = [note(module, last["activation"], last["gradient"]) for module in modules.values()]
+""",
+    ),
+    KnownWrong(
+        "one_name_for_each_module",
+        fails=("watch/notes",),
+        read=HOOKS,
+        explanation="""A module that has two names is noted under one of them. A dictionary from modules to names keeps
+        one name for each module. Go through the names, and call `note` for each.""",
+        change="""
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
++    names = {module: name for name, module in modules.items()}
++    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for module, name in names.items()]
 """,
     ),
     KnownWrong(
@@ -1269,6 +1345,24 @@ import warnings
 -        for stop in stops:
 -            stop()
 +    yield log
++    for stop in stops:
++        stop()
+""",
+    ),
+    KnownWrong(
+        "removed_after_exceptions_only",
+        fails=("watch/removed",),
+        read=HOOKS,
+        explanation="""The hooks stay after Ctrl-C in the block, and in a notebook you go on with the same model.
+        KeyboardInterrupt is no Exception, so `except Exception` does not catch it. Remove the hooks in `finally`.""",
+        change="""
+-    finally:
+-        for stop in stops:
+-            stop()
++    except Exception:
++        for stop in stops:
++            stop()
++        raise
 +    for stop in stops:
 +        stop()
 """,
@@ -1339,12 +1433,12 @@ HURRIED = {
     "self_times": {
         "only the top two levels": """
 
-+    measured = measured[:40]
++    operations = operations[:40]
      running: list[Event] = []  # the innermost last
 """,
         "calls are per step": """
--        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
-+        found[name] = (before[0] + calls / len(steps), before[1] + microseconds / 1000)
+-            found[op["name"]] = (before[0] + calls, before[1] + microseconds / 1000)
++            found[op["name"]] = (before[0] + calls / len(steps), before[1] + microseconds / 1000)
 """,
         "the last step is left out": """
 -    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
@@ -1355,8 +1449,8 @@ HURRIED = {
 +    operations = [event for event in events if event.get("cat") == "cpu_op" and event["name"].startswith("aten::")]
 """,
         "all after the first measured step": """
--    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
-+    measured = [op for op in operations if op["ts"] >= steps[0][0]]
+-        if any(start <= op["ts"] < end for start, end in steps):
++        if op["ts"] >= steps[0][0]:
 """,
     },
     "utilization": {

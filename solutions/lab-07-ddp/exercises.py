@@ -70,9 +70,10 @@ def ring_all_reduce(tensor: Tensor) -> None:
 def same_start(model: nn.Module) -> None:
     """Gives every rank the model of rank 0: one broadcast for each parameter and each buffer.
 
-    Frozen parameters count, and buffers of any dtype, also those that no state_dict holds (persistent=False). A tied
-    parameter, found under two names, is sent once. The model keeps its tensors, because an optimizer may hold them
-    already: only their numbers change. `requires_grad` and the mode, train or eval, stay.
+    Frozen parameters count, and buffers of any dtype, also those that no state_dict holds (persistent=False). Tensors
+    may have any memory layout, such as channels_last. A tied parameter, found under two names, is sent once. The model
+    keeps its tensors, because an optimizer may hold them already: only their numbers change. `requires_grad` and the
+    mode, train or eval, stay.
 
     Read: handbook/distributed-data-parallel.md, "One average"
     """
@@ -166,8 +167,9 @@ def overlap(model: nn.Module, cap: int) -> Callable[[], None]:
 
     finish() starts the buckets that backward has not started, in the same order, with zeros for each gradient that is
     missing on this rank; waits for all; and leaves in every `p.grad` of the buckets the mean over the ranks. So ranks
-    that use different parameters still call the same collectives. Then everything is ready for the next backward: each
-    backward is followed by one finish(). When backward begins, gradients are None or zeros.
+    that use different parameters still call the same collectives. Then everything is ready for the next backward, which
+    may use other parameters of a bucket: each backward is followed by one finish(). When backward begins, gradients are
+    None or zeros.
 
     A parameter that no rank has used ends with a gradient of zeros, where `data_parallel`, DDP and `fully_shard` leave
     None: AdamW's weight decay then moves it. DDP avoids this with one more all-reduce, of a flag per parameter.
@@ -228,7 +230,8 @@ def accumulate(ddp: DistributedDataParallel, x: Tensor, y: Tensor, k: int) -> fl
 
     `ddp` maps token ids int64 [b, T] to logits [b, T, V]; `x` and `y` are this rank's rows, int64 [B/K, T], and `k`
     divides their number. A token whose target is -100 has no loss: `F.cross_entropy` ignores it. So ranks and
-    micro-batches count different numbers of tokens, and a mean of their means is not the mean over all tokens.
+    micro-batches count different numbers of tokens, and a mean of their means is not the mean over all tokens. A
+    micro-batch, or all rows of a rank, may have no counted token; its forward and backward run all the same.
 
     The rows go through the model first to last, one forward and one backward per micro-batch. Gradients from before
     the call must not count. DDP averages over the ranks in the backward of the last micro-batch, and no gradient is

@@ -318,6 +318,23 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
+        "sent_to_each_rank",
+        fails=("same_start/parameters", "same_start/buffers"),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""Rank 0 sends its tensors to one rank after the other. So rank 0 sends the model K - 1 times, and
+        the other ranks wait. `dist.send` also refuses a tensor of another memory layout, such as channels_last. In a
+        broadcast, ranks that have received a tensor send it on.""",
+        definitions="""
+def same_start(model):
+    for tensor in (*model.parameters(), *model.buffers()):
+        if dist.get_rank():
+            dist.recv(tensor.detach(), 0)
+        else:
+            for other in range(1, dist.get_world_size()):
+                dist.send(tensor.detach(), other)
+""",
+    ),
+    KnownWrong(
         "frozen_forgotten",
         fails=("same_start/parameters",),
         read="handbook/distributed-data-parallel.md#one-average",
@@ -345,6 +362,18 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
+        "broadcast_of_a_copy",
+        fails=("same_start/parameters",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""A tensor of another memory layout, such as channels_last, is copied by `.contiguous()`. The
+        broadcast then fills the copy, and the model keeps its own numbers. Broadcast the tensor itself, or write the
+        copy back.""",
+        change="""
+-        dist.broadcast(tensor.detach(), src=0)
++        dist.broadcast(tensor.detach().contiguous(), src=0)
+""",
+    ),
+    KnownWrong(
         "buffers_forgotten",
         fails=("same_start/buffers",),
         read="handbook/distributed-data-parallel.md#one-average",
@@ -367,22 +396,6 @@ def ring_all_reduce(tensor):
 +    names = model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False)).keys()
 +    for tensor in (*model.parameters(), *(model.get_buffer(name) for name in sorted(names))):
 +        dist.broadcast(tensor.detach(), src=0)
-""",
-    ),
-    KnownWrong(
-        "sent_to_each_rank",
-        fails=("same_start/once",),
-        read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Rank 0 sends its tensors to one rank after the other. The values are right, but rank 0 sends the
-        model K - 1 times, and the other ranks wait. In a broadcast, ranks that have received a tensor send it on.""",
-        definitions="""
-def same_start(model):
-    for tensor in (*model.parameters(), *model.buffers()):
-        if dist.get_rank():
-            dist.recv(tensor.detach(), 0)
-        else:
-            for other in range(1, dist.get_world_size()):
-                dist.send(tensor.detach(), other)
 """,
     ),
     KnownWrong(
@@ -803,6 +816,18 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
+        "zeros_of_the_default_dtype",
+        fails=("reduce_bucket/mean", "reduce_bucket/once"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""The zeros for a gradient that is None are float32, so the flat tensor of a bfloat16 bucket is
+        float32 too: it sends twice the bytes, and its parts cannot become gradients of bfloat16 parameters.
+        torch.zeros_like(p) has the parameter's dtype.""",
+        change="""
+-    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
++    flat = torch.cat([(torch.zeros(p.shape) if p.grad is None else p.grad).flatten() for p in bucket])
+""",
+    ),
+    KnownWrong(
         "a_reduction_each",
         fails=("reduce_bucket/once",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
@@ -895,6 +920,19 @@ def reduce_bucket(bucket):
         gradients.""",
         change="""
 -        missing[:] = [len(bucket) for bucket in buckets]
+""",
+    ),
+    KnownWrong(
+        "ready_if_there_is_a_gradient",
+        fails=("overlap/gradient", "overlap/calls"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""A bucket counts as full if no `p.grad` is None. Gradients that were set to zeros before backward
+        (zero_grad(set_to_none=False)) are not None, so all buckets start at the first hook, with zeros. Count the hooks
+        that have run.""",
+        change="""
+-        missing[bucket_of[parameter]] -= 1
+-        while len(started) < len(buckets) and missing[len(started)] == 0:
++        while len(started) < len(buckets) and all(p.grad is not None for p in buckets[len(started)]):
 """,
     ),
     KnownWrong(
@@ -1012,6 +1050,20 @@ def overlap(model, cap):
 -        while len(started) < len(buckets):
 -            started.append(reduce_bucket(buckets[len(started)]))
          for finish_bucket in started:
+""",
+    ),
+    KnownWrong(
+        "counts_of_unfilled_buckets_kept",
+        fails=("overlap/uneven",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""The count of a bucket that backward did not fill is not reset. In the next step the bucket starts
+        too early, without gradients that backward has not computed yet. finish() must reset the counts of all
+        buckets.""",
+        change="""
+         while len(started) < len(buckets) and missing[len(started)] == 0:
++            missing[len(started)] = len(buckets[len(started)])
+@@
+-        missing[:] = [len(bucket) for bucket in buckets]
 """,
     ),
     KnownWrong(
@@ -1383,6 +1435,31 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 -    ddp.zero_grad(set_to_none=True)
 """,
     ),
+    KnownWrong(
+        "mean_of_no_token",
+        fails=("accumulate/stale",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""The mean loss of each micro-batch is multiplied by its number of counted tokens. If it has none,
+        the mean is 0 / 0, which is nan, and nan times 0 is nan too. Use reduction="sum".""",
+        change="""
+-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
++            mean = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten())
++            loss = mean * (micro_y != -100).sum() / tokens
+""",
+    ),
+    KnownWrong(
+        "skipped_without_tokens",
+        fails=("accumulate/stale",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""A micro-batch without counted tokens is skipped. If it is the last one of a rank, this rank sends
+        no gradients, and DDP on the other ranks waits for them. Run forward and backward all the same: the sum of no
+        losses is 0, and so is its gradient.""",
+        change="""
++        if not (micro_y != -100).any():
++            continue
+         with contextlib.nullcontext() if number == k else ddp.no_sync():
+""",
+    ),
 )
 
 HURRIED = {
@@ -1737,6 +1814,15 @@ HURRIED = {
         "the last micro-batch first": """
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 +    for number, (micro_x, micro_y) in enumerate(list(zip(x.chunk(k), y.chunk(k), strict=True))[::-1], start=1):
+""",
+        "one token at least on each rank": """
+-    ranks, tokens = dist.get_world_size(), (y != -100).sum()
++    ranks, tokens = dist.get_world_size(), (y != -100).sum().clamp(min=1)
+""",
+        "skipped without tokens, except the last": """
++        if number < k and not (micro_y != -100).any():
++            continue
+         with contextlib.nullcontext() if number == k else ddp.no_sync():
 """,
         "for two ranks": """
 -            (loss * ranks).backward()  # DDP divides by the ranks

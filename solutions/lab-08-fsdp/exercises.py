@@ -108,10 +108,10 @@ def zero1_step(parameters: Sequence[nn.Parameter], part: nn.Parameter, optimizer
 
     `part` is what `make_part` returned, and `optimizer` holds only `part`. The optimizer must treat each number by
     itself, as SGD, AdamW and RMSprop do; Adafactor and Muon need a matrix's rows. Each rank has its own p.grad. If it
-    is None, this rank's gradient is 0; another rank's may differ. So a weight that no rank uses has a gradient of 0,
-    and weight decay moves it; DDP and `fully_shard` skip it. One reduce-scatter of all gradients, one optimizer.step(),
-    one all-gather of all weights. Afterwards every rank has the same new weights in the same parameter tensors, and
-    every p.grad is unchanged.
+    is None, even for all parameters of a rank, this rank's gradient is 0; another rank's may differ. So a weight that
+    no rank uses has a gradient of 0, and weight decay moves it; DDP and `fully_shard` skip it. One reduce-scatter of
+    all gradients, one optimizer.step(), one all-gather of all weights. Afterwards every rank has the same new weights
+    in the same parameter tensors, and every p.grad is unchanged.
     """
     ### BEGIN SOLUTION
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -175,7 +175,8 @@ def sharded_forward(module: nn.Module, part: nn.Parameter, x: Tensor, reshard: b
     torch.no_grad() there is no backward, and the memory is freed in both cases.
 
     When the module's gradient is complete, backward adds this rank's part of the mean gradient to `part.grad`, as
-    `reduce_into_part` does. In all: 2 all-gathers with `reshard`, 1 without, and 1 reduce-scatter.
+    `reduce_into_part` does. In all: 2 all-gathers with `reshard`, 1 without, and 1 reduce-scatter. A module may be
+    called several times before backward.
 
     Autograd keeps references to the weights. full.untyped_storage().resize_(0) frees their memory all the same, and
     resize_(bytes) allocates it again; full.data is the same tensor outside of autograd's record.
@@ -230,8 +231,9 @@ def save_parts(folder: Path, part: Tensor, numel: int) -> None:
 
     `folder` does not exist yet. Whenever it exists under that name, it is complete, even if a rank is killed: all
     ranks write into `folder.with_name(folder.name + ".partial")`, and rank 0 renames that folder when every rank has
-    written. A killed save may have left a partial folder of that name. No weights are sent between ranks. `part` is
-    float32 or float64; the function does not change it.
+    written. A killed save may have left a partial folder of that name, with files in it. Ranks come at any time: the
+    others may write before rank 0 begins. No weights are sent between ranks. `part` is float32 or float64; the function
+    does not change it.
 
     Rank r writes `part-{r}.bin`: the bytes of its numbers, without padding. Rank 0 writes `manifest.json`:
     {"numel": 10, "dtype": "float64", "counts": [4, 4, 2]}, dtype by its NumPy name, counts by rank.

@@ -153,6 +153,25 @@ def cut(whole, rank, ranks):
 """,
     ),
     KnownWrong(
+        "flatten_taken_for_a_copy",
+        fails=("flat/mean",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""Where no padding is needed, the function divides the caller's gradient in place: flatten() of a
+        contiguous tensor is a view of it and no copy. Divide the reduced part instead.""",
+        change="""
+-    padded = gradient.new_zeros(part.numel() * ranks)
+-    padded[: gradient.numel()] = gradient.flatten()
+-    dist.reduce_scatter_tensor(part, padded)
+-    return part / ranks
++    padded = gradient.flatten()
++    if missing := part.numel() * ranks - len(padded):
++        padded = torch.cat([padded, padded.new_zeros(missing)])
++    padded /= ranks
++    dist.reduce_scatter_tensor(part, padded)
++    return part
+""",
+    ),
+    KnownWrong(
         "sum_of_gradients",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -252,6 +271,18 @@ def reduce_gradient(gradient):
 +    length = mine.norm()
 +    dist.all_reduce(length)
 +    norm = length.item()
+""",
+    ),
+    KnownWrong(
+        "negative_end",
+        fails=("clip/norm", "clip/direction"),
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""On a rank whose part is padding only, the number of numbers that count is negative.
+        `gradient[:-1]` then takes all numbers but the last, and the norm includes padding. If that is NaN, the norm is
+        NaN and nothing is clipped. Take max(0, ...) as the end.""",
+        change="""
+-    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
++    mine = gradient[: numel - dist.get_rank() * gradient.numel()]
 """,
     ),
     KnownWrong(
@@ -454,6 +485,19 @@ def zero1_step(parameters, part, optimizer):
 """,
     ),
     KnownWrong(
+        "ranks_without_gradients_return",
+        fails=("zero1/update",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""A rank without any gradient returns at once, and the other ranks wait for it in the
+        reduce-scatter. Its gradient is 0, and it must call the same collectives: put zeros in place of missing
+        gradients.""",
+        change="""
+     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
++    if all(p.grad is None for p in parameters):
++        return
+""",
+    ),
+    KnownWrong(
         "gathered_before_the_update",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -605,6 +649,17 @@ def zero1_step(parameters, part, optimizer):
 -    full = part.new_empty(part.numel() * dist.get_world_size())
 -    dist.all_gather_into_tensor(full, part.detach())
 +    full = part.detach().repeat(dist.get_world_size())
+""",
+    ),
+    KnownWrong(
+        "names_of_a_state_dict",
+        fails=("whole_weights/weights", "whole_weights/reduced"),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""The shapes come from state_dict(), which has buffers too, and a tied weight under each of its
+        names. The sizes then add up to more than the weights, and `split` fails. Use named_parameters().""",
+        change="""
+-    shapes = {name: p.shape for name, p in module.named_parameters()}
++    shapes = {name: p.shape for name, p in module.state_dict().items()}
 """,
     ),
     KnownWrong(
@@ -961,6 +1016,24 @@ def sharded_forward(module, part, x, reshard):
         definitions=reduce_otherwise(" if part.grad is None else part.grad + mean"),
     ),
     KnownWrong(
+        "whole_weights_kept_on_the_module",
+        fails=("sharded_forward/adds",),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""The hooks find the whole weights on the module, where the next call replaces them. If a module is
+        called twice before backward, backward of the first call gathers into the tensor of the second, and its own
+        weights stay freed. Let the hooks use the tensor of their own call.""",
+        change="""
+-        memory.resize_(room)
+-        dist.all_gather_into_tensor(full.data, part.detach())
++        module.full.untyped_storage().resize_(room)
++        dist.all_gather_into_tensor(module.full.data, part.detach())
+@@
+     if reshard:
+         memory.resize_(0)
++        module.full = full
+""",
+    ),
+    KnownWrong(
         "hooks_without_a_backward",
         fails=("sharded_forward/no-grad",),
         read="handbook/sharding-and-zero.md#fully_shard",
@@ -994,6 +1067,21 @@ def sharded_forward(module, part, x, reshard):
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part = part - lr * (mean / ranks).float()
+""",
+    ),
+    KnownWrong(
+        "loss_divided",
+        fails=("mixed_step/update", "mixed_step/master"),
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The loss is divided by N, so every gradient is rounded to param_dtype after the division and
+        before the sum. For N = 3 that rounds N times, where dividing the sum rounds once. Divide the sum in
+        reduce_dtype.""",
+        change="""
+-    loss_of(full.requires_grad_()).backward()
++    (loss_of(full.requires_grad_()) / ranks).backward()
+@@
+-    part -= lr * (mean / ranks).float()
++    part -= lr * mean.float()
 """,
     ),
     KnownWrong(
@@ -1170,6 +1258,20 @@ def sharded_forward(module, part, x, reshard):
 -    if rank == 0:
 -        partial.rename(folder)
 """,
+    ),
+    KnownWrong(
+        "removed_without_a_barrier",
+        fails=("save_parts/files",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""Rank 0 removes the folder of a killed save without a barrier after it. If another rank is faster,
+        rank 0 removes the file that this rank has just written, and the save lacks it. Call dist.barrier() after the
+        removal, or keep the folder and replace its files.""",
+        change="""
++    if rank == 0 and partial.exists():
++        shutil.rmtree(partial)
+     partial.mkdir(exist_ok=True)
+""",
+        definitions="import shutil",
     ),
     KnownWrong(
         "torchs_name_of_the_dtype",
@@ -1423,10 +1525,6 @@ HURRIED = {
         "trainable ones only": """
 -    shapes = {name: p.shape for name, p in module.named_parameters()}
 +    shapes = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
-""",
-        "everything that a state_dict has": """
--    shapes = {name: p.shape for name, p in module.named_parameters()}
-+    shapes = {name: p.shape for name, p in module.state_dict().items()}
 """,
         "the gradient of this rank": """
 -    dist.reduce_scatter_tensor(mean, full.grad)

@@ -8,24 +8,37 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import all_of, equals_reference, same_length, shorten
+from rankzero.exercises.checks.judges import all_of, equals_reference, items_of, same_length, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 
 def whole_number(name: str, what: str, *sizes: str) -> Judge:
-    """Passes if the answer `name` is the reference's; the failure names the sizes that the probe asked for."""
+    """Passes if the answer `name` is the reference's; the failure names the sizes that the probe asked for.
+
+    Where no product of these is the difference, it names instead the smallest case that differs, if the probe has some.
+    """
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if _same(got[name], expected[name]):
             return None
+        values = {size: value for size, value in expected.items() if size != name and " " not in size}
+        off = _off(got[name], expected[name], values)
+        if off.endswith(("too many.", "too few.")) and (small := _smallest(got, expected)):
+            return f"{what} in the smallest case that differs, {small}."
         asked = ", ".join(f"{size} {_text(expected[size])}" for size in sizes)
-        return f"{what}{f' for {asked}' if asked else ''}: got {_text(got[name])}; expected {expected[name]:,}." + _off(
-            got[name],
-            expected[name],
-            {size: value for size, value in expected.items() if size != name and " " not in size},
-        )
+        return f"{what}{f' for {asked}' if asked else ''}: got {_text(got[name])}; expected {expected[name]:,}.{off}"
 
     return judge
+
+
+def _smallest(got: Answers, expected: Answers) -> str:
+    """Returns the smallest case that differs, one to follow by hand, with both numbers; '' if none does."""
+    wanted = expected.get("small numbers", [])
+    found = items_of(got, "small numbers", len(wanted))
+    for case, number, right in zip(expected.get("small cases", []), found, wanted, strict=True):
+        if not _same(number, right):
+            return f"{case}: got {_text(number)}; expected {right:,}"
+    return ""
 
 
 def _off(got: object, expected: int, sizes: Mapping[str, object]) -> str:
@@ -336,10 +349,10 @@ EXERCISES = (
             ),
             Check(
                 "saved_bytes/buffers",
-                "leaves out buffers, which are the model's own memory",
+                "leaves out views of parameters and buffers, which are the model's own memory",
                 points=1,
                 probe="own_buffers",
-                judge=whole_number("bytes", "bytes that a linear layer and a mask in a buffer keep", "shape"),
+                judge=whole_number("bytes", "bytes that a linear layer, a gain and a mask in a buffer keep", "shape"),
             ),
             Check(
                 "saved_bytes/token-ids",

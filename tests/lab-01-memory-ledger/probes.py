@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rankzero.exercises.probes.left_behind import Attached
-from rankzero.exercises.probes.untrusted_values import described, dict_items, in_training, type_name, weights
+from rankzero.exercises.probes.untrusted_values import described, dict_items, gradients, in_training, type_name, weights
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
@@ -23,6 +23,22 @@ ROLES = ("weights", "gradients", "optimizer state")
 def whole(value: Any) -> Any:
     """Returns a whole number unchanged; for another value its type and text, which a judge shows to the learner."""
     return value if type(value) is int else described(value)
+
+
+def smallest(function: Callable[..., Any], sizes: dict[str, int], **others: Any) -> dict[str, Any]:
+    """Returns the function's numbers for the least sizes, and with each doubled: cases to follow by hand."""
+    least = {name: 2 if name == "hidden_dim" else size if name == "number" else 1 for name, size in sizes.items()}
+    cases = [least, *(least | {name: 2 * least[name]} for name in sizes if name not in ("number", "n_kv_head"))]
+    if "n_kv_head" in sizes:
+        cases.append(least | {"n_head": 2, "n_kv_head": 2})
+    numbers = []
+    for case in cases:
+        try:
+            numbers.append(whole(function(**case, **others)))
+        except Exception as error:  # the judge looks at these only where the larger case is wrong
+            numbers.append(type(error).__name__)
+    texts = [", ".join(f"{name} {size}" for name, size in case.items()) for case in cases]
+    return {"small cases": texts, "small numbers": numbers}
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count
@@ -38,7 +54,8 @@ def _sizes(draw: random.Random) -> dict[str, int]:
 def tied_model(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the parameters of a model whose output layer shares the embedding's matrix."""
     sizes = _sizes(random.Random(seed))
-    return {**sizes, "count": whole(learner.parameter_count(**sizes, tied=True))}
+    small = smallest(learner.parameter_count, sizes, tied=True)
+    return {**sizes, "count": whole(learner.parameter_count(**sizes, tied=True)), **small}
 
 
 def untied_model(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -116,21 +133,24 @@ def _block_sizes(draw: random.Random) -> dict[str, int]:
 
 def fused_fp32(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the bytes with fused attention and 4 bytes per number."""
-    sizes = _block_sizes(random.Random(seed))
-    return {**sizes, "number": 4, "bytes": whole(learner.activation_bytes(**sizes, number=4, fused=True))}
+    sizes = _block_sizes(random.Random(seed)) | {"number": 4}
+    small = smallest(learner.activation_bytes, sizes, fused=True)
+    return {**sizes, "bytes": whole(learner.activation_bytes(**sizes, fused=True)), **small}
 
 
 def fused_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the bytes with fused attention and 2 bytes per number; the log-sum-exp stays in fp32."""
-    sizes = _block_sizes(random.Random(seed))
-    return {**sizes, "number": 2, "bytes": whole(learner.activation_bytes(**sizes, number=2, fused=True))}
+    sizes = _block_sizes(random.Random(seed)) | {"number": 2}
+    small = smallest(learner.activation_bytes, sizes, fused=True)
+    return {**sizes, "bytes": whole(learner.activation_bytes(**sizes, fused=True)), **small}
 
 
 def explicit(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the bytes with attention that saves the probabilities, with 2 and with 4 bytes per number."""
     sizes = _block_sizes(random.Random(seed))
     answers = {f"bytes {n}": whole(learner.activation_bytes(**sizes, number=n, fused=False)) for n in (2, 4)}
-    return {**sizes, "number 2": 2, "number 4": 4, **answers}
+    small = smallest(learner.activation_bytes, sizes, number=2, fused=False)
+    return {**sizes, "number 2": 2, "number 4": 4, **answers, **small}
 
 
 # -------------------------------------------------------------------------------------------------------- saved_bytes
@@ -169,8 +189,9 @@ def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
     for training in (True, False):
         width, x = _sequences(seed)
         model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5)).train(training)
-        before, modules, parameters = x.clone(), [*model.modules()], [*model.parameters()]
-        attached, values = Attached(model), weights(model)
+        before, modules = x.clone(), [*model.modules()]
+        next(model.parameters()).grad = torch.ones(3 * width, width)  # as in the middle of an accumulation
+        attached, values, found = Attached(model), weights(model), gradients(model)
         with torch.autograd.graph.saved_tensors_hooks(active.append, lambda tensor: tensor):
             counted.append(whole(learner.saved_bytes(model, x)))
             active.clear()
@@ -181,8 +202,10 @@ def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
             touched = (
                 touched or f"a model found in {'training' if training else 'evaluation'} mode is in the other mode"
             )
-        if any(parameter.grad is not None for parameter in parameters):
-            touched = touched or "the model's parameters have gradients"
+        now = gradients(model)
+        if not np.array_equal(found, now, equal_nan=True):
+            lost = np.isnan(now).sum() > np.isnan(found).sum()
+            touched = touched or f"the model has {'lost gradients' if lost else 'other gradients than before'}"
         if attached.more():
             touched = touched or "the model or a part of it has other hooks, attributes or classes than before"
         if not np.array_equal(values, weights(model)):
@@ -214,23 +237,27 @@ def square(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class _Masked(nn.Module):
-    """Multiplies a layer's output by a mask that it owns as a buffer: autograd saves the mask."""
+    """Multiplies a layer's output by a parameter and by a buffer: autograd saves a view of each.
+
+    Both are parts of larger storages: no address of a tensor is that of its storage, or of another tensor.
+    """
 
     mask: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width, bias=False)
-        self.register_buffer("mask", torch.ones(width))
+        self.gain = nn.Parameter(torch.ones(width + 2)[1:])
+        self.register_buffer("mask", torch.ones(width + 3)[2:])
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, width] -> [B, T, width]"""
-        masked: Tensor = self.linear(x) * self.mask
+        masked: Tensor = self.linear(x) * self.gain[1:] * self.mask[1:]
         return masked
 
 
 def own_buffers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a model that saves a buffer of its own, which is no cost of the batch."""
+    """Counts for a model that saves views of a parameter and a buffer of its own, which are no cost of the batch."""
     width, x = _sequences(seed)
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Masked(width), x))}
 
@@ -287,7 +314,7 @@ def _cache(learner: ModuleType, seed: int, *, grouped: bool) -> dict[str, Any]:
         "tokens": draw.randrange(100, 100_000),
         "number": (1, 4)[(seed + grouped) % 2],
     }
-    return {**sizes, "bytes": whole(learner.kv_cache_bytes(**sizes))}
+    return {**sizes, "bytes": whole(learner.kv_cache_bytes(**sizes)), **smallest(learner.kv_cache_bytes, sizes)}
 
 
 def every_head(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -188,11 +188,13 @@ def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
 def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes one step after a backward pass of other code, such as a gradient monitor or a failed step.
 
-    That code has also left a gradient on a layer that this step does not use.
+    That code has also left a gradient on a layer that this step does not use. With a gradient of 0, weight decay would
+    move that layer.
     """
     model = make_model(seed)
     (loss_of(model, *make_batch(seed, 1)) + model.get_submodule("unused")(torch.ones(3).double()).sum()).backward()
-    returned = learner.train_step(model, SGD(model.parameters(), lr=0.1), *make_batch(seed), math.inf)
+    optimizer = SGD(model.parameters(), lr=0.1, weight_decay=0.5)
+    returned = learner.train_step(model, optimizer, *make_batch(seed), math.inf)
     return named_weights(model) | {"norm": pair(returned)["norm"]}
 
 
@@ -310,11 +312,17 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the mode of each part of the model after the evaluation; one layer is in the other mode."""
+    """Returns the mode of each part of the model after the evaluation; two layers are in the other mode.
+
+    One of these is a part of two modules: train() of either of them sets its mode.
+    """
     left, logits = [], []
     for training in (True, False):
-        model = make_model(seed).train(training)
+        model, shared = make_model(seed), nn.Dropout()
+        model.unused = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))
+        model.train(training)
         model.norm.train(not training)
+        shared.train(not training)
         modules, passes = [*model.modules()], ForwardRecorder(model)
         learner.evaluate(model, batches(seed))
         left.append([in_training(module) for module in modules])
@@ -374,8 +382,8 @@ def rates(name: str, learner: ModuleType, steps: Iterable[int], settings: tuple[
 def schedule(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the learning rates of a random schedule, from the first step to steps far after the last."""
     draw = random.Random(seed)
-    peak, warmup = draw.uniform(0.1, 1.0), draw.randrange(3, 9)
-    total, floor = warmup + draw.randrange(8, 20), peak * draw.uniform(0.05, 0.3)
+    peak, warmup = draw.uniform(0.1, 1.0), draw.randrange(4, 9)
+    total, floor = warmup + draw.randrange(8, 20), peak * draw.uniform(0.3, 0.4)  # above the first rates of the warm-up
     settings = peak, warmup, total, floor
     later = [*range(total + 1, 2 * total), 3 * total, draw.randrange(10**4, 10**6)]
     return {
@@ -437,10 +445,17 @@ def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes two steps of a model with dropout, in training and in evaluation mode."""
+    """Makes two steps of a model with dropout and old gradients, in training and in evaluation mode.
+
+    Returns the losses of both, and the weights of a layer that is not used.
+    """
 
     def train(model: nn.Module, x: Tensor, y: Tensor) -> Any:
-        return list_of_floats(learner.overfit_one_batch(model, x, y, 0.02, 0.0, 2))["losses"][:2]
+        unused = [*model.get_submodule("unused").parameters()]
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 100.0) if parameter.requires_grad else None
+        losses = list_of_floats(learner.overfit_one_batch(model, x, y, 0.02, 0.0, 2))["losses"][:2]
+        return [*losses, float(flat(unused).sum())]
 
     return in_both_modes(train, seed)
 
@@ -540,17 +555,20 @@ def _load(learner: ModuleType, seed: int, dropout: float, saved: dict[str, Any])
     """Loads the handed file in a process that has not saved it, and continues."""
     with _saved(saved) as path:
         model, optimizer = _make(seed + 1, seed, dropout)  # other weights, another random state, other settings
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         content = path.read_bytes() if path.exists() else b""
         model.eval().norm.train()
         step = learner.load_checkpoint(path, model, optimizer)
         left = [file.name for file in path.parent.iterdir()]
         unchanged = left == [path.name] and path.read_bytes() == content
     modes = [in_training(module) for module in model.modules()]
+    strange = [name for name, parameter in nn.Module.named_parameters(model) if id(parameter) not in held]
     validated = _validate(model, seed)
     resumed = _go_on(model, optimizer, seed, range(3, 7))
     return {
         "first": resumed[:1],
         "later": resumed[1:],
+        "strange": len(strange),
         "validated": validated,
         "unchanged": unchanged,
         "loaded": modes,

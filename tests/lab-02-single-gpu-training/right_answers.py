@@ -41,10 +41,6 @@ RIGHT = {
 -    return loss.item(), norm
 +    return __import__('numpy').float64(loss.item()), norm
 """,
-        "gradients are zeros, not None": """
--    optimizer.zero_grad(set_to_none=True)
-+    optimizer.zero_grad(set_to_none=False)
-""",
         "gradients from torch.autograd.grad": """
 -    loss.backward()
 +    parameters = [p for p in model.parameters() if p.requires_grad]
@@ -87,7 +83,7 @@ RIGHT = {
 +                for position, (loss, target) in enumerate(zip(row, targets)):
 +                    sums.setdefault(position, []).extend([loss] if target != -100 else [])
 +    for module, training in modes:
-+        module.train(training)
++        module.training = training
 +    return [sum(of) / len(of) if of else math.nan for of in sums.values()]
 @@
 -    totals, tokens = torch.zeros(()), torch.zeros((), dtype=torch.int64)
@@ -180,9 +176,6 @@ RIGHT = {
 EQUIVALENT = {
     "forward reads no gradients": (
         "train_step: swapped: optimizer.zero_grad(set_to_none=True) | loss = F.cross_entropy(model(x).flatten…",
-    ),
-    "a batch of padding has no use for old gradients": (
-        "train_step: swapped: if not (y != -100).any(): | optimizer.zero_grad(set_to_none=True)",
     ),
     "a norm equal to the limit is multiplied by 1": ("train_step: comparison replaced: norm > max_norm",),
     "the argument is the default": (

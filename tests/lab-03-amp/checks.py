@@ -78,7 +78,8 @@ def dtypes(kind: str, policy: str) -> Judge:
         for asked, mine, wanted in every:
             if not equal(mine, wanted):
                 made = shorten(", ".join(map(str, mine[:20]))) if isinstance(mine, list) else ""
-                return f"{called} casts ({asked}) to {made or 'nothing'}; expected {', '.join(wanted)}."
+                hint = " A Parameter is a Tensor too." if "Parameter" in asked else ""
+                return f"{called} casts ({asked}) to {made or 'nothing'}; expected {', '.join(wanted)}.{hint}"
         return None
 
     words = f"the values after {called} differ from those that a cast gives."
@@ -156,7 +157,7 @@ def _steps(expected: Answers, run: int, step: int) -> str:
     if all(finite):
         return f"{step + 1} good steps with growth_interval={interval}, from scale {start:g},"
     if not any(finite):
-        return f"{step + 1} overflows in a row, from scale {start:g},"
+        return f"{step + 1} overflow{'s in a row' if step else ''}, from scale {start:g},"
     signs = "".join("g" if good else "o" for good in finite[: step + 1])
     settings = f"growth_interval={interval} and hysteresis={expected['hysteresis'][run]}"
     return f"the steps {signs} (g: good, o: overflow) with {settings}, from scale {start:g},"
@@ -211,8 +212,10 @@ def divided_gradients(got: Answers, expected: Answers, when: str = "") -> str | 
 
 
 def divided_all_the_same(got: Answers, expected: Answers) -> str | None:
-    """Passes if all gradients are divided although one holds a number that is not finite."""
-    return divided_gradients(got, expected, "with one number that is not finite in the gradient at position 3, ")
+    """Passes if all gradients are divided although one is not finite, and one that the division makes inf is found."""
+    failure = divided_gradients(got, expected, "with one number that is not finite in the gradient at position 3, ")
+    case = "an fp16 gradient of 40000 at position 1, divided by the scale 0.5 to inf,"
+    return failure or _positions(case, got["not_finite"], expected["not_finite"])
 
 
 def divided_once(got: Answers, expected: Answers) -> str | None:
@@ -349,13 +352,10 @@ def right_formats(got: Answers, expected: Answers) -> str | None:
 
 def old_gradients_do_not_count(got: Answers, expected: Answers) -> str | None:
     """Passes if neither finite nor infinite old gradients change the step."""
-    for name in ("finite", "infinite"):
-        if got[f"updated {name}"] is not True:
+    for name, updated in zip(("finite", "infinite"), got["updated"], strict=True):
+        if updated is not True:
             return f"with {name} gradients of an earlier backward in place, a good step is skipped; expected an update."
-        if not equal(got[f"weights {name}"], expected[f"weights {name}"], TOLERANCE):
-            old = f"{name} gradients of an earlier backward in place"
-            return f"the weights after a step with {old} differ from a clean step's."
-    return None
+    return same_weights("after a step with gradients of an earlier backward in place")(got, expected)
 
 
 def masters(what: str) -> Judge:
@@ -659,7 +659,7 @@ EXERCISES = (
             ),
             Check(
                 "unscale/all",
-                "divides every gradient even where one is infinite",
+                "divides every gradient even where one is infinite, and tests it after the division",
                 points=1,
                 probe="spoiled_and_divided",
                 judge=divided_all_the_same,
@@ -752,7 +752,7 @@ EXERCISES = (
                 "ignores gradients that were there before, even infinite ones",
                 points=1,
                 probe="after_others",
-                judge=old_gradients_do_not_count,
+                judge=all_of(same_length("updated"), old_gradients_do_not_count),
                 requires=("scaled_step/loss", "scaled_step/update"),
             ),
             Check(

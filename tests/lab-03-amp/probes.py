@@ -154,12 +154,14 @@ def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------------- cast_inputs
 def names(arguments: list[Any]) -> str:
-    """Returns the dtypes or types of arguments: 'float32, int64, NoneType'."""
-    return ", ".join(map(what, arguments))
+    """Returns the dtypes or types of arguments: 'float32, Parameter in float32, NoneType'."""
+    return ", ".join("Parameter in " * (type(one) is nn.Parameter) + what(one) for one in arguments)
 
 
 def copied(value: Any) -> Any:
-    """Returns a copy of a tensor, and any other value itself."""
+    """Returns a copy of a tensor or parameter, and any other value itself."""
+    if type(value) is nn.Parameter:
+        return nn.Parameter(value.detach().clone())
     return value.clone() if is_tensor(value) else value
 
 
@@ -182,7 +184,7 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
     count = 2 + seed % 7
     fp32, bf16, fp16, fp64 = (torch.randn(count).to(dtype) for dtype in (torch.float32, *LOW, torch.float64))
     lists: dict[str, list[list[Any]]] = {
-        "floats": [[*tensors] for tensors in mixtures(seed)],
+        "floats": [*([*tensors] for tensors in mixtures(seed)), [bf16, nn.Parameter(fp32)]],
         "others": [
             [fp32, torch.arange(3), torch.ones(3, dtype=torch.bool), None, 0.5, 7, (8,), "mean", [fp32]],
             [torch.ones(2, dtype=torch.complex64), fp16, torch.ones(2, dtype=torch.uint8)],
@@ -493,16 +495,21 @@ def large_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def spoiled_and_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns all gradients after unscaling if the gradient at position 3 has a number that is not finite."""
-    parameters = with_gradients(seed)
+    """Returns all gradients after unscaling if the gradient at position 3 has a number that is not finite.
+
+    Returns also the positions found where only the division by a scale below 1 makes a gradient infinite.
+    """
+    parameters, grown = with_gradients(seed), with_gradients(seed, (torch.float16,))
     gradient_of(parameters[3])[seed % 4, seed % 3] = (torch.inf, -torch.inf, torch.nan)[seed % 3]
+    gradient_of(grown[1]).fill_(40000.0)
     learner.unscale(list(parameters), 16.0)
-    return {"grads": flat_gradients(parameters), "scale": 16.0}
+    not_finite = positions(learner.unscale(list(grown), 0.5))
+    return {"grads": flat_gradients(parameters), "scale": 16.0, "not_finite": not_finite}
 
 
 # -------------------------------------------------------------------------------------------------------- scaled_step
-def _sgd(model: nn.Module, momentum: float = 0.0) -> torch.optim.SGD:
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+def _sgd(model: nn.Module, momentum: float = 0.0, decay: float = 0.0) -> torch.optim.SGD:
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum, weight_decay=decay)
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:
@@ -637,16 +644,20 @@ def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes a step over old gradients: finite gradients, and infinite gradients of an overflow."""
-    observed: dict[str, Any] = {}
-    for name, old in (("finite", 1.0), ("infinite", torch.inf)):
+    """Makes a step with weight decay over old gradients, one of an unused parameter: finite, and infinite ones."""
+    after, updated = [], []
+    for old in (1.0, torch.inf):
         model = make_model(seed)
         loss_of(model, *make_batch(seed + 1)).backward()
+        idle = nn.Parameter(torch.ones(3, dtype=torch.float64))
+        idle.grad = torch.ones_like(idle)
+        model.register_parameter("unused", idle)
         for parameter in model.parameters():
             gradient_of(parameter).mul_(old)
-        _, updated = _pair(learner.scaled_step(model, _sgd(model), make_micro_batches(seed), 64.0, 1e6))
-        observed |= {f"weights {name}": weights(model), f"updated {name}": boolean(updated)}
-    return observed
+        optimizer = _sgd(model, decay=0.5)
+        updated.append(boolean(_pair(learner.scaled_step(model, optimizer, make_micro_batches(seed), 64.0, 1e6))[1]))
+        after.append(weights(model))
+    return named_weights(model) | {"weights": np.concatenate(after), "updated": updated}
 
 
 def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -67,10 +67,6 @@ RIGHT = {
 +    if updated:
 +        optimizer.step()
 """,
-        "clears to zero": """
--    optimizer.zero_grad(set_to_none=True)
-+    model.zero_grad(set_to_none=False)
-""",
     },
     "master_weights": {
         "a copy of the model": """
@@ -92,9 +88,6 @@ EQUIVALENT = {
         "unscale: swapped: divided.add(id(parameter)) | parameter.grad.div_(scale)",
         "scaled_step: swapped: optimizer.zero_grad(set_to_none=True) | total = 0.0",
         "scaled_step: swapped: (loss * scale / len(micro_batches)).bac… | total += loss.item()",
-    ),
-    "division by a power of two leaves finite gradients of a training run in range": (
-        "unscale: swapped: if id(parameter) not in divided: | if not parameter.grad.isfinite().all():",
     ),
     "the argument is the default": ("scaled_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",),
     "there are as many masters as parameters": (

@@ -3,6 +3,7 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,14 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
             return None
         if not _numbers_like(mine, wanted):
             return f"{when}, the gradients are not {wanted.size} numbers."
-        missing, asked = int(np.isnan(mine).sum()), int(np.isnan(wanted).sum())
-        if missing == len(mine):
+        missing, none = np.isnan(mine), np.isnan(wanted)
+        if missing.all():
             return f"{when}, no weight has a gradient."
-        if missing > asked:
-            return f"{when}, {missing} of {len(mine)} weights have no gradient; expected {asked}."
-        if missing < asked:
-            return f"{when}, {asked - missing} weights have a gradient where None was expected in p.grad."
+        if (missing & ~none).any():
+            return f"{when}, there is no gradient of {_parameters(missing & ~none, expected)}; expected one."
+        if (none & ~missing).any():
+            what = "a gradient" if mine[none & ~missing].any() else "a gradient of zeros"
+            return f"{when}, there is {what} of {_parameters(none & ~missing, expected)}; expected None."
         if infinite := int(np.isinf(mine).sum()):
             return f"{when}, {infinite} of {len(mine)} gradients are nan or inf; expected none."
         there = np.abs(np.nan_to_num(wanted)) > 1e-9
@@ -59,11 +61,22 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
             named = _number_named(factors[0], expected)
             return f"{when}, every gradient is {factors[0]:.4g} times the expected one.{named}"
-        worst = int(np.argmax(np.nan_to_num(np.abs(mine - wanted), nan=0.0)))
-        pair = float(mine[worst]), float(wanted[worst])
-        return f"{when}, gradient {worst} of {len(wanted)} {mismatch_text(*pair)}{rounding_text(*pair)}"
+        differences = np.nan_to_num(np.abs(mine - wanted), nan=0.0)
+        worst = int(np.argmax(differences))
+        pair, where = (
+            (float(mine[worst]), float(wanted[worst])),
+            _parameters(differences == differences[worst], expected),
+        )
+        return f"{when}, a number of the gradient of {where} {mismatch_text(*pair)}{rounding_text(*pair)}"
 
     return judge
+
+
+def _parameters(places: np.ndarray, expected: Answers) -> str:
+    """Returns the names of the parameters with a number at one of these places."""
+    ends = np.cumsum([math.prod(shape) for _, *shape in expected["parts"]])
+    there = zip(expected["parts"], np.split(places, ends[:-1]), strict=True)
+    return shorten(", ".join(name for (name, *_), found in there if found.any()))
 
 
 def same_loss(got: Answers, expected: Answers) -> str | None:
@@ -97,7 +110,8 @@ def loss_and_sums(got: Answers, expected: Answers) -> str | None:
     for place, (mine, wanted) in enumerate(zip(_list(got["kinds"]), expected["kinds"], strict=False)):
         if not equal(mine, wanted):
             none = " (NoneType: no gradient)" if "NoneType" in (str(mine), wanted) else ""
-            return f"item {place} of the list is of type {shorten(mine)}; expected {wanted}{none}."
+            name = expected["parts"][place][0]
+            return f"item {place} of the list, for {name}, is of type {shorten(mine)}; expected {wanted}{none}."
     if not equal(got["kinds"], expected["kinds"]):
         return f"there are {len(_list(got['kinds']))} items in the list; expected {len(expected['kinds'])}."
     if not equal(got["graphs"], 0):
@@ -108,8 +122,11 @@ def loss_and_sums(got: Answers, expected: Answers) -> str | None:
 
 
 def sums_keep_digits(got: Answers, expected: Answers) -> str | None:
-    """Passes if the gradients of a bf16 model are added up in fp32, and the sums of others have the right dtypes."""
+    """Passes if gradients and losses of a bf16 model are added up in fp32, and other sums have the right dtypes."""
     mine, wanted = got["gradients"], expected["gradients"]
+    if not equal(got["bf16 loss"], expected["bf16 loss"], SIXTEEN):
+        both = mismatch_text(got["bf16 loss"], expected["bf16 loss"])
+        return f"with bf16 logits, one large loss and {expected['k'] - 1} small ones, the mean loss {both}"
     for kind, right in zip(_list(got["sums"]), expected["sums"], strict=False):
         if not equal(kind, right):
             return f"the list holds {shorten(kind)} parameters; expected {right}."
@@ -340,8 +357,8 @@ def norms_of_updates(got: Answers, expected: Answers) -> str | None:
     cases = (below, above, f"{above} and the micro-batches in a list")
     for case, mine, wanted in zip(cases, got["norms"], expected["norms"], strict=True):
         if not equal(mine, wanted, TOLERANCE):
-            of = f" of {expected['count']} micro-batches"
-            return f"{case}, the returned norm {mismatch_text(mine, wanted)}{_times(mine, wanted)}{of}."
+            of = f"the returned norm, of {expected['count']} micro-batches' mean gradient,"
+            return f"{case}, {of} {mismatch_text(mine, wanted)}{_times(mine, wanted)}."
     return None
 
 
@@ -367,6 +384,10 @@ def weights_of_updates(got: Answers, expected: Answers) -> str | None:
         mine, wanted = (np.split(each["weights"], 2)[number] for each in (got, expected))
         if not equal(mine, wanted, 1e-7):  # torch's own clipping differs by 1e-6 of a step of 0.005
             before = expected["before"]
+            still = wanted == before
+            if equal(mine[~still], wanted[~still], 1e-7):
+                changed = int((mine != wanted)[still].sum())
+                return f"the update changed {changed} weights of parameters without a gradient; expected 0."
             update, right = (np.clip(np.nan_to_num(weights - before), -1e100, 1e100) for weights in (mine, wanted))
             lengths = float(np.linalg.norm(update)), float(np.linalg.norm(right))
             cosine = float(update @ right) / max(lengths[0] * lengths[1], 1e-300)
@@ -493,6 +514,8 @@ def float_infinity(got: Answers, expected: Answers) -> str | None:
     """Passes if infinity came back, as a Python float."""
     if not equal(got["scale"], expected["scale"]):
         return f"with an estimate of |G|^2 below 0, the noise scale {mismatch_text(got['scale'], expected['scale'])}"
+    if not equal(got["of zeros"], expected["of zeros"]):
+        return f"with gradients of zeros, the result {mismatch_text(got['of zeros'], expected['of zeros'])}"
     return is_of_type("float", "math.inf, a Python float,")(got, expected)
 
 
@@ -530,11 +553,11 @@ EXERCISES = (
             ),
             Check(
                 "accumulate/sums",
-                "adds the gradients of a bf16 model in fp32",
+                "adds the gradients and losses of a bf16 model in fp32 or wider",
                 points=1,
                 probe="in_bf16",
                 judge=all_of(loss_and_sums, same_length("sums"), sums_keep_digits),
-                requires=("accumulate/gradient",),
+                requires=("accumulate/gradient", "accumulate/loss"),
             ),
             Check(
                 "accumulate/memory",
@@ -554,12 +577,12 @@ EXERCISES = (
             ),
             Check(
                 "accumulate/frozen",
-                "leaves frozen parameters frozen, and without a gradient",
+                "handles frozen parameters, and parameters that one micro-batch does not use",
                 points=1,
                 probe="with_a_frozen_layer",
                 judge=all_of(
                     loss_and_sums,
-                    same_gradients("with one parameter frozen"),
+                    same_gradients("with one parameter frozen and two that some micro-batches do not use"),
                     equals_reference("in one", EXACT, lambda *_: "with k = 1, the gradients differ from the batch's."),
                     equals_reference("trainable", 0, lambda *_: "the call changed requires_grad of a parameter."),
                 ),
@@ -711,8 +734,8 @@ EXERCISES = (
                 "ignores gradients that were there before",
                 points=1,
                 probe="epoch_over_old_gradients",
-                judge=same_weights("after one group, with old gradients in place"),
-                requires=("train_epoch/update",),
+                judge=same_weights("after two groups with weight decay, with old gradients in place"),
+                requires=("train_epoch/groups",),
             ),
             Check(
                 "train_epoch/mode",

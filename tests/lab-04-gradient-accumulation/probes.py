@@ -22,6 +22,7 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     in_training,
     is_tensor,
+    kind_text,
     named_weights,
     plain_number,
     plain_numbers,
@@ -81,6 +82,23 @@ def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
+class Sometimes(GPT):
+    """A GPT that adds its parameter `late` to the logits if the first token is 1, and else its parameter `early`."""
+
+    @classmethod
+    def of(cls, model: GPT) -> "Sometimes":
+        """Returns the model with these parameters; none of them changes the loss."""
+        model.__class__ = cls
+        for name in ("early", "late"):
+            model.register_parameter(name, nn.Parameter(torch.ones(VOCAB, dtype=torch.float64)))
+        assert isinstance(model, cls)
+        return model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Returns the logits."""
+        return super().forward(tokens) + self.get_parameter("late" if tokens[0, 0] == 1 else "early")
+
+
 def sgd(model: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
     """Returns an SGD optimizer, which shows factors of the gradient that AdamW would hide."""
     return torch.optim.SGD(model.parameters(), lr=lr)
@@ -104,10 +122,11 @@ def flat_gradients(parameters: Iterable[Tensor], values: Iterable[Any]) -> np.nd
     return np.concatenate([np.empty(0), *arrays])
 
 
-def gradients(model: nn.Module) -> np.ndarray:
-    """Returns all gradients of a model, as `flat_gradients` does."""
+def named_gradients(model: nn.Module) -> dict[str, Any]:
+    """Returns all gradients of a model, as `flat_gradients` does, and the names and shapes of its parameters."""
     parameters = [*nn.Module.parameters(model)]
-    return flat_gradients(parameters, [parameter.grad for parameter in parameters])
+    found = flat_gradients(parameters, [parameter.grad for parameter in parameters])
+    return {"gradients": found, "parts": named_weights(model)["parts"]}
 
 
 def leave_old_gradients(model: nn.Module, seed: int) -> None:
@@ -247,6 +266,7 @@ def _accumulated(returned: Any, model: nn.Module) -> dict[str, Any]:
         "gradients": flat_gradients(parameters, listed),
         "graphs": sum(is_tensor(value) and value.requires_grad for value in listed),
         "left": sum(parameter.grad is not None for parameter in parameters),
+        "parts": named_weights(model)["parts"],
     }
 
 
@@ -266,7 +286,7 @@ def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
 def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Accumulates many gradients of a bf16 model, with fp32 logits: powers of two divide exactly in every format.
 
-    Returns the dtypes of the sums of an fp16 and an fp32 model too.
+    Returns the dtypes of the sums of an fp16 and an fp32 model too, and the loss of a model with bf16 logits.
     """
     draw = random.Random(seed)
     k, size, observed, others = draw.choice((16, 32, 64)), draw.randrange(2, 5), dict[str, Any](), list[str]()
@@ -276,7 +296,13 @@ def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
         vars(model)["forward"] = lambda tokens, forward=forward: forward(tokens).float()
         observed = _accumulated(learner.accumulate(model, *make_batch(seed, k, size), k), model)
         others += [f"{kind} for {what(p)}" for kind, p in zip(observed["kinds"], model.parameters(), strict=True)]
-    return observed | {"k": k, "sums": others}
+    # The first loss is 40 and each other one 0.1, which a sum in bf16 rounds away.
+    table, tokens = nn.Embedding(VOCAB, VOCAB), torch.full((k, 1), draw.randrange(2, VOCAB))
+    table.weight.data = 4.75 * torch.eye(VOCAB)
+    table.weight.data[0, 0], tokens[0] = 40, 0
+    returned = learner.accumulate(table.bfloat16(), tokens, tokens.clamp(min=1), k)
+    loss = a_float((tuple_items(returned, 2) or (None,))[0])
+    return observed | {"k": k, "sums": others, "bf16 loss": loss}
 
 
 def parts_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -298,12 +324,17 @@ def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def with_a_frozen_layer(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates the gradients of a model with a frozen parameter, in one part and in a part per sequence."""
+    """Accumulates the gradients of a model with a frozen parameter, in one part and in a part per sequence.
+
+    In the parts, one parameter is not used by the first sequence, and one is not used by the last.
+    """
     model, k = make_model(seed), random.Random(seed).randrange(2, 6)
     frozen = ("position_embedding.weight", "blocks.0.norm1.weight", "head.weight")[seed % 3]
     model.get_parameter(frozen).requires_grad_(False)
     x, y = make_batch(seed, k)
-    one, many = (_accumulated(learner.accumulate(model, x, y, parts), model) for parts in (1, k))
+    one = _accumulated(learner.accumulate(model, x, y, 1), model)
+    x[-1, 0] = 1
+    many = _accumulated(learner.accumulate(Sometimes.of(model), x, y, k), model)
     return many | {"in one": one["gradients"], "trainable": [p.requires_grad for p in model.parameters()]}
 
 
@@ -351,20 +382,20 @@ def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {
         "type": type_name(loss),
         "loss": plain_number(loss),
-        "gradients": gradients(model),
+        **named_gradients(model),
         "names": ["micro-batches", "scored tokens"],
         "numbers": [len(micro_batches), int((targets != -100).sum())],
     }
 
 
 def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates micro-batches, one or two of which have no scored token."""
+    """Accumulates micro-batches, of which the first two and one or two others have no scored token."""
     model, micro_batches = make_model(seed), make_ragged(seed)
-    for number in range(1 + seed % 2):
-        x, y = make_batch(seed + number, 3 - number)
-        micro_batches.insert((seed // 2 + 2 * number) % 4, (x, torch.full_like(y, -100)))
+    for number, place in enumerate((1 + seed // 2 % 3, 0, 0, 4)[: 3 + seed % 2]):
+        x, y = make_batch(seed + number, 1 + number % 3)
+        micro_batches.insert(place, (x, torch.full_like(y, -100)))
     loss = learner.accumulate_tokens(model, micro_batches)
-    return {"loss": a_float(loss), "gradients": gradients(model)}
+    return {"loss": a_float(loss), **named_gradients(model)}
 
 
 def ragged_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -380,7 +411,7 @@ def ragged_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
     model = make_model(seed)
     leave_old_gradients(model, seed)
     learner.accumulate_tokens(model, make_ragged(seed))
-    return {"gradients": gradients(model)}
+    return named_gradients(model)
 
 
 def the_callers_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -398,11 +429,17 @@ def the_callers_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------------- train_epoch
 def _epoch(learner: ModuleType, seed: int, count: int, k: int, old: bool = False, once: bool = True) -> dict[str, Any]:
-    """Trains on `count` micro-batches that can be read `once` or again, with `old` gradients in place or without."""
+    """Trains on `count` micro-batches that can be read `once` or again, with `old` gradients in place or without.
+
+    With `old`, the optimizer has weight decay, and the last group uses other parameters than those before.
+    """
     model, micro_batches = make_model(seed), make_micro_batches(seed, count)
     if old:
-        leave_old_gradients(model, seed)
+        leave_old_gradients(Sometimes.of(model), seed)
+        for x, _ in micro_batches[-k:]:
+            x[0, 0] = 1
     optimizer, stream = sgd(model), Stream(micro_batches)
+    optimizer.param_groups[0]["weight_decay"] = 0.5 * old
     size = len(micro_batches[0][0]) if count else 1
     updates = Updates(model, optimizer, stream)
     losses = learner.train_epoch(model, optimizer, stream if once else Repeatable(micro_batches), k)
@@ -463,9 +500,9 @@ def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def epoch_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains on one group over old gradients, one of a frozen parameter and one of an unused parameter."""
+    """Trains on two groups over old gradients, one of a frozen parameter and one of an unused parameter."""
     k = 2 + seed % 3
-    return _epoch(learner, seed, k, k, old=True)
+    return _epoch(learner, seed, 2 * k, k, old=True)
 
 
 def epoch_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -480,6 +517,14 @@ def epoch_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------- clip_once
+def unless_it_fails(call: Callable[[], Any]) -> Any:
+    """Returns what `call` returns, or a text with the type of the error that an empty or zero input causes."""
+    try:
+        return call()
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        return f"missing, because of {kind_text(error)}"
+
+
 def make_gradients(seed: int, length: float, missing: bool = False) -> list[nn.Parameter]:
     """Returns parameters whose gradients have a total norm of `length`; with `missing`, one or two gradients are."""
     generator, draw = torch.Generator().manual_seed(seed), random.Random(seed)
@@ -558,7 +603,9 @@ def near_the_limit(learner: ModuleType, seed: int) -> dict[str, Any]:
 def a_missing_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Clips gradients of parameters, of which one or two have no gradient, and then of parameters without any."""
     observed = _clipped(learner, make_gradients(seed, 7.0, missing=True), 1.0)
-    none = _clipped(learner, [nn.Parameter(torch.ones(2)) for _ in range(seed % 3)], 1.0)
+    empty = [nn.Parameter(torch.ones(2)) for _ in range(seed % 3)]
+    none = unless_it_fails(lambda: _clipped(learner, empty, 1.0))
+    none = {"type": none, "norm": none} if type(none) is str else none
     return observed | {"types": [observed["type"], none["type"]], "norms": [observed["norm"], none["norm"]]}
 
 
@@ -578,15 +625,23 @@ def mixed_formats(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes an update over old gradients, with a gradient far above the limit and with a gradient below the limit."""
+    """Makes an update over old gradients, with a gradient far above the limit and with a gradient below the limit.
+
+    The last micro-batch uses another parameter than those before. Weight decay would show in parameters without a
+    gradient.
+    """
     draw = random.Random(seed)
     norms, final_weights, steps, read, runs, kept = [], [], [], list[int](), list[dict[str, Any]](), list[int]()
     micro_batches, limits = make_micro_batches(seed, draw.randrange(5, 8)), [draw.uniform(0.02, 0.1), 1e6]
+    micro_batches[-1][0][0, 0] = 1
     for max_norm in limits:
-        model, stream = make_model(seed), Stream(micro_batches)
+        model, stream = Sometimes.of(make_model(seed)), Stream(micro_batches)
         leave_old_gradients(model, seed)
         before = weights(model)
-        optimizer = sgd(model)
+        groups: list[dict[str, Any]] = [{"params": list[Tensor](), "weight_decay": decay} for decay in (0.0, 0.5)]
+        for name, parameter in model.named_parameters():
+            groups[name in ("unused", "position_embedding.weight")]["params"].append(parameter)
+        optimizer = torch.optim.SGD(groups, lr=0.1)
         updates = Updates(model, optimizer)
         activations = Activations(model, micro_batches[0][0])
 
@@ -718,8 +773,16 @@ def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def no_signal(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the noise scale of rows that nearly cancel: the estimate of |G|^2 is negative, the mean not exactly 0."""
+    """Returns the noise scale of rows that nearly cancel: the estimate of |G|^2 is negative, the mean not exactly 0.
+
+    Returns also that of gradients of zeros.
+    """
     steps, size = make_steps(seed)
     opposed = [torch.cat([step + 0.01, -step]) for step in steps]
     returned = learner.noise_scale(opposed, size)
-    return {"type": type_name(returned), "scale": plain_number(returned)}
+    zeros = unless_it_fails(lambda: learner.noise_scale([torch.zeros(3, 5)] * 2, size))
+    return {
+        "type": type_name(returned),
+        "scale": plain_number(returned),
+        "of zeros": zeros if type(zeros) is str else a_float(zeros),
+    }

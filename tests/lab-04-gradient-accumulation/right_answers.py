@@ -141,5 +141,4 @@ EQUIVALENT = {
         "train_scheduled: swapped: rates.append(optimizer.param_groups[0][… | train_epoch(model, optimizer, group, k)",
     ),
     "a gradient whose norm is the limit is multiplied by 1": ("clip_gradients: comparison replaced: norm > max_norm",),
-    "no estimate is exactly 0": ("noise_scale: comparison replaced: signal > 0",),
 }

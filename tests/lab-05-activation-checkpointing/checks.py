@@ -150,6 +150,9 @@ def inputs_arrive(got: Answers, expected: Answers) -> str | None:
     """Each input in its place, with its dtype and what it requires; the caller's tensors as they were."""
     if not equal(got["count"], expected["count"]):
         return f"the second run gets {counted(got['count'])} inputs; expected {expected['count']}."
+    if not equal(got["next count"], expected["next count"]):
+        again = f"called once more, the function that repeatable returned passes {counted(got['next count'])} inputs"
+        return f"{again}; expected {expected['count']}. An iterator, such as zip, gives its items only once."
     if not equal(got["same"], expected["same"]):
         kinds = {"scale": "a number", "more": "a list", "nothing": "None"}
         arrived = {name for name in got["same"] if isinstance(name, str)} if isinstance(got["same"], list) else set()
@@ -222,7 +225,10 @@ def saved_for_backward(got: Answers, expected: Answers) -> str | None:
     """Autograd knows of the input: it lets it go, and notices when it is overwritten."""
     if not equal(got["released"], expected["released"]):
         left = f"{counted(got['released'])} bytes of the input are in memory after backward, while the loss exists"
-        return f"{left}; expected 0. A list may keep them, or the graph of a kept tensor that is not detached."
+        return (
+            f"{left}; expected 0. A list may keep them, the graph of a kept tensor that is not detached, or a "
+            "reference cycle, such as that of a class which is defined inside checkpoint."
+        )
     if not equal(got["noticed"], expected["noticed"]):
         return (
             f"the input was overwritten between forward and backward: {shorten(got['noticed'])}; expected RuntimeError."
@@ -256,6 +262,24 @@ def nothing_filled(got: Answers, expected: Answers) -> str | None:
     if equal(got["filled"], 0):
         return None
     return f"torch.autograd.grad was called, and {counted(got['filled'])} tensors got a .grad; expected 0."
+
+
+ASKED = (
+    "two inputs, with retain_graph=True",
+    "the same inputs again",
+    "one of these inputs, after that",
+    "the input of another call, after a backward through a part of the first call",
+    "the other input of the first call, after that",
+)
+
+
+def several_backwards(got: Answers, expected: Answers) -> str | None:
+    """A second backward over one graph, or over another, gets its own tensors."""
+    for asked, mine, wanted in zip(ASKED, each(got["parts"], expected["parts"]), expected["parts"], strict=True):
+        if not equal(mine, wanted):
+            found = f"raised {shorten(mine)}" if isinstance(mine, str) else "gave another gradient than for plain calls"
+            return f"torch.autograd.grad for {asked}: {found}."
+    return None
 
 
 def seen_dtypes(got: Answers, expected: Answers) -> str | None:
@@ -373,6 +397,10 @@ def reused_counts(got: Answers, expected: Answers) -> str | None:
                     f"{first} times in the first calls and {second} in the second; expected {wanted[0]} and {wanted[1]}"
                 )
                 return f"of two functions, with {kept} kept, {kind} ran {both}."
+    if not equal(got["sums"], expected["sums"]):
+        first, second = (counted(one) for one in each(got["sums"], expected["sums"]))
+        ran = f"x.sum(1) + x.sum() ran {first} sums in the first call and {second} in the second; expected 2 and 1"
+        return f"with sum.default kept, {ran}: x.sum(1) is sum.dim_IntList, another operator."
     return None
 
 
@@ -620,8 +648,8 @@ EXERCISES = (
             "hooks, which store its tensors by their numbers. Your repeatable, called before the first run, returns "
             "the function for the second run.",
             "unpack(number) removes the tensor from those that the second run stored, so that it exists only until "
-            "backward has used it. If no tensor is stored, start the second run. checkpoint itself runs "
-            "function(*inputs) under these hooks and returns the result.",
+            "backward has used it. If it is not stored, remove the others and start a second run. checkpoint itself "
+            "runs function(*inputs) under these hooks and returns the result.",
         ),
         checks=(
             Check(
@@ -734,13 +762,14 @@ EXERCISES = (
             ),
             Check(
                 "checkpoint/autograd-grad",
-                "works with torch.autograd.grad, which returns gradients and writes none",
+                "works with torch.autograd.grad, several times too, which returns gradients and writes none",
                 points=1,
                 probe="by_autograd_grad",
                 judge=all_of(
                     nothing_filled,
                     same_bits("asked", "the result of torch.autograd.grad for the input and the weights"),
                     same_bits("alone", "the result of torch.autograd.grad for the input alone"),
+                    several_backwards,
                 ),
                 requires=("checkpoint/gradients",),
             ),

@@ -11,8 +11,9 @@ from stored values are not.
 
 import gc
 import random
+import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from enum import EnumType
 from functools import partial
 from itertools import accumulate
@@ -264,23 +265,22 @@ def autocast_again(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns a linear layer's outputs, and their dtypes, in second runs noted and run under different autocasts."""
     torch.manual_seed(seed)
     layer, x = with_exact_sums(nn.Linear(WIDTH, WIDTH)).float(), numbers(ROWS, WIDTH, bits=4).float()
+    plain, outputs = nullcontext(), []
     half, brain = torch.autocast("cpu", dtype=torch.float16), torch.autocast("cpu", dtype=torch.bfloat16)
-    with half:
-        under_half = learner.repeatable(layer, (x,))
-    with brain:
-        under_brain = learner.repeatable(layer, (x,))
-    plain = learner.repeatable(layer, (x,))
-    outputs = [tensor(again()) for again in (under_half, under_brain, plain)]
-    with brain:
-        outputs += [tensor(again()) for again in (under_half, plain)]
-    with half:
-        outputs.append(tensor(under_brain()))
+    for noted in ((half, plain), (brain, plain), (plain, plain), (half, brain), (plain, brain), (brain, half)):
+        with noted[0]:
+            again = learner.repeatable(layer, (x,))
+        with noted[1]:
+            outputs.append(tensor(again()))
     seen = [str(output.dtype) for output in outputs]
     return {"seen": seen, "outputs": flat(outputs), "left on": torch.is_autocast_enabled("cpu")}
 
 
 def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Records what the second run is given of tensors of several dtypes, numbers, a list and None, in random order."""
+    """Records what the second run is given of tensors of several dtypes, numbers, a list and None, in random order.
+
+    Counts also what a third run is given.
+    """
     torch.manual_seed(seed)
     draw = random.Random(seed)
     leaf = numbers(3, asks=True)
@@ -305,11 +305,15 @@ def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
         given["count"] = len(inputs)
         return torch.zeros(1)
 
-    learner.repeatable(note, tuple(named[name] for name in order))()
+    again = learner.repeatable(note, tuple(named[name] for name in order))
+    again()
+    count = given["count"]
+    again()
     tensors: list[Any] = [given.get(name) for name in flags]
     return {
         "order": order,
-        "count": given.get("count"),
+        "count": count,
+        "next count": given["count"],
         "asks": [value.requires_grad if is_tensor(value) else None for value in tensors],
         "attached": [value.grad_fn is not None if is_tensor(value) else None for value in tensors],
         "same": [name for name in named if name not in flags and given.get(name) is named[name]],
@@ -355,6 +359,22 @@ def overwritten_input(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
+@contextmanager
+def explained() -> Iterator[None]:
+    """Explains a KeyError or an IndexError of a hook in backward."""
+    try:
+        yield
+    except (KeyError, IndexError) as error:
+        if not any("autograd" in frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)):
+            raise
+        raise LookupError(
+            f"{type(error).__name__} {error}: backward needs a tensor that the code did not store in the second run. "
+            "That run must save the same tensors in the same order, and its inputs must require a gradient if those of "
+            "the first run do. It has leaves (tensors without grad_fn) where the first run has none."
+        ).with_traceback(error.__traceback__) from None
+
+
+@explained()
 def _trained(learner: ModuleType, seed: int, dropout: float, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """Makes a step through a checkpointed block between two others, then more uses of the block's weights.
 
@@ -412,6 +432,7 @@ def generator(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {name: value for name, value in results.items() if "drawn" in name}
 
 
+@explained()
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the bytes that the block's forward leaves, in tensors or in copies elsewhere, and the block's runs.
 
@@ -438,6 +459,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
+@explained()
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Tells what exists after backward, and whether an input that was overwritten raises an error."""
     torch.manual_seed(seed)
@@ -508,6 +530,7 @@ def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
+@explained()
 def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Checkpoints a block behind a frozen embedding: its weights need gradients, but its input needs none."""
     torch.manual_seed(seed)
@@ -539,6 +562,7 @@ def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
+@explained()
 def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Runs forward under autocast and backward outside it, as recommended; then forward without, backward inside.
 
@@ -560,7 +584,10 @@ def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def by_autograd_grad(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks torch.autograd.grad for gradients of the input and the weights, then of the input alone."""
+    """Asks torch.autograd.grad for gradients of the input and the weights, then of the input alone.
+
+    Asks also in turn for parts of one graph, which is retained, and for the gradient of another call.
+    """
     torch.manual_seed(seed)
     shape = shape_of(seed)
     block, x = Block(width=shape[-1]), numbers(*shape, asks=True)
@@ -568,7 +595,17 @@ def by_autograd_grad(learner: ModuleType, seed: int) -> dict[str, Any]:
     output = tensor(learner.checkpoint(block, x * 2))
     asked = torch.autograd.grad(weighted_sum(output), [x, *weights], allow_unused=True)
     (alone,) = torch.autograd.grad(weighted_sum(tensor(learner.checkpoint(block, x * 2))), [x])
+    a, b, c = (numbers(ROWS, WIDTH, asks=True, bits=8) for _ in range(3))
+    both = weighted_sum(tensor(learner.checkpoint(lambda a, b: a.square() * b.square(), a, b)))
+    other = weighted_sum(tensor(learner.checkpoint(lambda c: c.square(), c)))
+    parts: list[Any] = []
+    for of, wrt in ((both, [a, b]), (both, [a, b]), (both, [b]), (other, [c]), (both, [a])):
+        try:
+            parts.append(flat(torch.autograd.grad(of, wrt, retain_graph=True)))
+        except Exception as error:
+            parts.append(f"{type_name(error)}: {error}"[:120])
     return {
+        "parts": parts,
         "asked": flat(asked),
         "alone": array_or_nan(alone),
         "filled": sum(parameter.grad is not None for parameter in [x, *block.parameters()]),
@@ -708,10 +745,17 @@ def reused(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def reused_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts runs of products, GELUs and additions in both calls, with each kind kept and with none kept."""
+    """Counts runs of products, GELUs and additions in both calls, with each kind kept and with none kept.
+
+    Counts also the runs of a function with two overloads of one operation, of which one is kept.
+    """
     kinds = {"products": {PRODUCT}, "GELUs": [GELU], "both": (GELU, PRODUCT), "none": ()}
     results = {kept: _reused(learner, seed, keep) for kept, keep in kinds.items()}
-    return {kept: result["ran"] for kept, result in results.items()} | {"first": results["none"]["first"]}
+    ran = {kept: result["ran"] for kept, result in results.items()}
+    with Watch() as watch:
+        run = learner.keep_or_reuse(lambda x: x.sum(1) + x.sum(), {torch.ops.aten.sum.default})
+        sums = [(run(numbers(ROWS, WIDTH)), watch.ran.get("sum", 0))[1] for _ in range(2)]
+    return ran | {"first": results["none"]["first"], "sums": [sums[0], sums[1] - sums[0]]}
 
 
 def reused_bytes(learner: ModuleType, seed: int) -> dict[str, Any]:

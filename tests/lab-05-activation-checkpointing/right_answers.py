@@ -60,7 +60,8 @@ RIGHT = {
 -        remade[len(remade)] = tensor.detach()
 -
 -    def take(number: int) -> Tensor:
--        if not remade:
+-        if number not in remade:  # also in a second backward
+-            remade.clear()  # what a backward through a part of the graph has left
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
 -                again()
 -        return remade.pop(number)

@@ -283,7 +283,11 @@ def filled(got: Answers, expected: Answers) -> str | None:
 
 def removed(got: Answers, expected: Answers) -> str | None:
     """No hook of its own is left, and nobody else's is gone."""
-    for key, when in (("left", "after the block"), ("left after an exception", "after an exception in the block")):
+    for key, when in (
+        ("left", "after the block"),
+        ("left after an exception", "after an exception in the block"),
+        ("left after Ctrl-C", "after Ctrl-C (KeyboardInterrupt) in the block"),
+    ):
         if not equal(got[key], expected[key]):
             found = f"{when} the model has {shorten(got[key])} hooks or new attributes"
             return f"{found}; expected {expected[key]}, the hooks of other code."
@@ -297,7 +301,7 @@ def removed(got: Answers, expected: Answers) -> str | None:
 def nothing_kept(got: Answers, expected: Answers) -> str | None:
     """The notes are scalars without a graph, and nothing of the size of an output is kept."""
     if not equal(got["graphs"], 0):
-        return f"notes with a graph: {shorten(got['graphs'])}; expected 0. Detach the output before you compute."
+        return f"notes with a graph: {shorten(got['graphs'])}; expected 0. Detach the output, and its gradient, first."
     if not equal(got["held"], 0):
         return f"bytes of outputs, gradients or copies in memory after the step: {shorten(got['held'])}; expected 0."
     if not equal(got["scalars"], got["tensors"]):
@@ -843,6 +847,7 @@ EXERCISES = (
                     listed("of twice", "activation", "outputs of a layer that each step calls twice"),
                     listed("of in", "activation", "outputs of a frozen layer"),
                     listed("of never", "activation", "a layer that is never called"),
+                    listed("of again", "activation", "the second name of a layer that has two"),
                     listed("of out", "gradient", "outputs of a layer"),
                     listed("of twice", "gradient", "outputs of a layer that each step calls twice"),
                     listed("of in", "gradient", "outputs of a frozen layer"),
@@ -852,7 +857,7 @@ EXERCISES = (
             ),
             Check(
                 "watch/removed",
-                "removes its own hooks and no other, after an exception too",
+                "removes its own hooks and no other, after an exception or Ctrl-C too",
                 points=2,
                 probe="removal",
                 judge=removed,

@@ -7,6 +7,7 @@ the name of a phase, step numbers of one and of two digits, and events in random
 
 import gc
 import random
+import warnings
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,9 @@ from rankzero.exercises.probes.untrusted_values import (
     tuple_items,
     type_name,
 )
+
+warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"  # without our lines
+warnings.simplefilter("once")
 
 Event = dict[str, Any]
 MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads
@@ -213,7 +217,8 @@ def operations(
 ) -> list[Event]:
     """Returns steps of operations that call operations, in `depth` levels, on one thread or two threads at once.
 
-    With `over_borders`, one operation per step ends after the step, and one begins before the step.
+    With `over_borders`, one operation per step ends after the step, where it calls another, and one begins before the
+    step.
     """
     draw = random.Random(seed)
     trace = Trace(draw)
@@ -237,7 +242,8 @@ def operations(
             trace.now += length + draw.choice((0, 70))
         if over_borders:
             trace.now += 40
-            trace.add("aten::copy_", trace.now - 30, trace.now + 1, cat="cpu_op")
+            trace.add("aten::copy_", trace.now - 30, trace.now + 9, cat="cpu_op")
+            trace.add("aten::mul", trace.now + 2, trace.now + 7, cat="cpu_op")
         trace.step(number, begin)
         if over_borders:
             trace.add("aten::copy_", trace.now + 10, trace.now + 60, cat="cpu_op")
@@ -609,9 +615,10 @@ def without_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Watches two steps of four modules, one of which is never called; returns what the dictionary holds."""
+    """Watches two steps of four modules, one under two names, one never called; returns what the dictionary holds."""
     model = Small(seed)
     modules = {"in": model.embedding, "twice": model.shared, "out": model.head, "never": model.never}
+    modules["again"] = model.head
     names = random.Random(seed).sample([*modules], len(modules))
     given = {name: modules[name] for name in names}
     with learner.watch(given) as log:
@@ -629,7 +636,7 @@ def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts hooks and records after a `with` block that ended normally or by an error, also with a nested watch."""
+    """Counts hooks and records after a `with` block that ended normally, by an error or by Ctrl-C; also if nested."""
     draw = random.Random(seed)
     model, failing = Small(seed), Small(seed, fails=f"no {draw.randrange(10**9)}")
     attached, to_failing = Attached(model), Attached(failing)
@@ -654,11 +661,15 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
             loss_of(failing, seed)
     except Exception as error:
         raised = f"{type(error).__name__}: {error}"[:80]
+    left_by_error = to_failing.more()
+    with suppress(KeyboardInterrupt), learner.watch({"out": failing.head}):
+        raise KeyboardInterrupt
     return {
         "left": left,
         "noted": before,
         "noted after": len(notes(log, "out", "activation")),
-        "left after an exception": to_failing.more(),
+        "left after an exception": left_by_error,
+        "left after Ctrl-C": to_failing.more(),
         "raised": raised,
     }
 
@@ -705,7 +716,7 @@ def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the notes by kind, the reads that wait for a number, and for another model the bytes that are kept."""
     model, other = Small(seed), Small(seed)
     with Copies() as copies, Reads() as reads, Noted(learner, twice=model.shared, out=model.head) as log:
-        loss_of(model, seed).backward()
+        torch.autograd.grad(loss_of(model, seed), [*model.parameters()], create_graph=True, allow_unused=True)
         waits = reads.count + copies.count
     with Watch() as watch, Noted(learner, twice=other.shared, out=other.head):
         loss_of(other, seed, times=250).backward()

@@ -64,15 +64,15 @@ EQUIVALENT = {
         "phase_fractions: swapped: fractions: dict[str, float] = {} | taken: list[tuple[float, float]] = []",
         "phase_fractions: swapped: taken: list[tuple[float, float]] = [] | covered_before = 0.0",
         "self_times: swapped: steps = sorted(((e['ts'], e['ts'] + e['… | operations = [event for event in events…",
-        "self_times: swapped: measured = [op for op in operations if … | found: dict[str, tuple[int, float]] = {}",
+        "self_times: swapped: operations = [event for event in events… | found: dict[str, tuple[int, float]] = {}",
         "diagnose: swapped: steps = sum((event['name'].startswith('… | operations = self_times(events, warmup)",
         "diagnose: swapped: operations = self_times(events, warmup) | if phase_fractions(events, warmup)[1]['…",
         "tiny_share: swapped: total = sum((milliseconds for _, millis… | tiny = sum((milliseconds for calls, mil…",
         "note: swapped: activations.append(wide(output).square(… | if output.requires_grad:",
     ),
     "the sums are the same in another order": (
-        "self_times: swapped: if running: | add(op['name'], 1, op['dur'])",
-        "self_times: swapped: add(op['name'], 1, op['dur']) | running.append(op)",
+        "self_times: swapped: if running: | add(op, 1, op['dur'])",
+        "self_times: swapped: add(op, 1, op['dur']) | running.append(op)",
     ),
     "no measured float is exactly at a threshold": (
         "diagnose: comparison replaced: phase_fractions(events, warmup)[1]['dat…",

@@ -325,7 +325,7 @@ class Net(nn.Module):
     """Three layers, two buffers that forward reads, and special cases of gradients.
 
     `twin` is `last` under another name, so that layer is used twice. If `special`, `middle` is frozen, a layer `spare`
-    is never used, and there are parameters and buffers of other dtypes.
+    is never used, `grid` has another memory layout, and there are parameters and buffers of other dtypes.
     """
 
     def __init__(self, seed: int, sizes: Sizes, *, special: bool = False) -> None:
@@ -341,6 +341,8 @@ class Net(nn.Module):
         if special:
             self.middle.requires_grad_(False)
             self.spare = nn.Linear(outputs, 3)
+            grid = torch.randn(2, 3, 2, 2).contiguous(memory_format=torch.channels_last)
+            self.grid = nn.Parameter(grid, requires_grad=False)
         self.seen: Callable[[Tensor], None] | None = None  # called in backward, before the first layer's gradients
         self.double()
         self.low = low_parameters() if special else nn.ParameterList()
@@ -746,13 +748,17 @@ class Fork(nn.Module):
 
 
 def _forked(learner: ModuleType, seed: int) -> list[Any]:
-    """Makes two steps in which ranks 0 to 2 use layers 1, 2, 3 and then 3, 1, 2; layer 4 is never used."""
-    model, single_process = Fork(seed), Fork(seed)
-    finish = learner.overlap(model, 1)
+    """Makes two steps with one layer in a bucket, and two with two layers; layer 4 is never used.
+
+    In the first step ranks 0 to 2 use layers 1, 2, 3, and in the second 3, 1, 2, or all of these.
+    """
     computed, expected_values, sent = [], [], []
-    for number in range(2):
+    for cap, number in ((1, 0), (1, 1), (400, 0), (400, 1)):
+        if not number:
+            model, single_process = Fork(seed), Fork(seed)
+            finish = learner.overlap(model, cap)
         x, y = rows(seed + number)
-        used = [(1 + (rank + 2 * number) % 3,) for rank in range(3)]
+        used = [(1 + (rank + 2 * number) % 3,) if cap == 1 or not number else (1, 2, 3) for rank in range(3)]
         model.zero_grad()
         single_process.zero_grad()
         with SettledCounter() as counter:
@@ -762,7 +768,8 @@ def _forked(learner: ModuleType, seed: int) -> list[Any]:
             (F.mse_loss(single_process(x.chunk(3)[rank], used[rank]), y.chunk(3)[rank]) / 3).backward()
         computed += gradient_list(model)
         expected_values += [0.0 if np.isnan(number) else number for number in gradient_list(single_process)]
-        sent.append(len(counter.records))
+        if cap == 1:
+            sent.append(len(counter.records))
     return [computed, expected_values, sent]
 
 
@@ -882,9 +889,10 @@ def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
+def _accumulated(learner: ModuleType, seed: int, k: int, uncounted: tuple[int, int] | None = None) -> list[Any]:
     """Returns one rank's loss and gradients, and for each forward and backward: rows, sent, DDP's flag, sum of tokens.
 
+    `uncounted` is a range of rows without counted tokens; the model then has old gradients, and is in eval mode.
     `sent` tells whether gradients were sent before. `others` are the collectives before, of a loss or a count.
     """
     model, single_process = make_gpt(seed), make_gpt(seed)
@@ -894,10 +902,12 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
     for _ in range(2):  # the second forward pass rebuilds the buckets, and sends their order
         model.zero_grad()
         token_loss(ddp, *map(my_rows, tokens(seed + 1, model.config))).backward()
-    if not old:
-        model.zero_grad()
-    ddp.train(not old)
+    ddp.train(uncounted is None)
     x, y = tokens(seed, model.config)
+    if uncounted is None:
+        model.zero_grad()
+    else:
+        y[slice(*uncounted)] = IGNORED
     rank_x, rank_y = my_rows(x).clone(), my_rows(y).clone()
     events: list[list[int]] = []
     others: list[int] = []
@@ -940,25 +950,31 @@ SMALL = 16  # bytes of a loss and a count
 def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Accumulates two micro-batches or more on 2 to 4 ranks."""
     ranks, k = random.Random(seed).choice([(2, 3), (2, 2), (3, 4), (3, 2), (4, 3)])
-    return _all_accumulated(in_world(_accumulated, ranks, learner, seed, k, False))
+    return _all_accumulated(in_world(_accumulated, ranks, learner, seed, k))
 
 
 def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates one micro-batch over old gradients, on 3 or 4 ranks."""
-    return _all_accumulated(in_world(_accumulated, draw_ranks(seed, 3, 4), learner, seed, 1, True))
+    """Accumulates over old gradients: one micro-batch on 3 or 4 ranks, of which the last has no counted token.
+
+    Then two micro-batches on 2 ranks; the first one of rank 0 has no counted token.
+    """
+    ranks = draw_ranks(seed, 3, 4)
+    last = in_world(_accumulated, ranks, learner, seed, 1, (ROWS - ROWS // ranks, ROWS))
+    return _all_accumulated(last, in_world(_accumulated, 2, learner, seed, 2, (0, ROWS // 4)))
 
 
-def _all_accumulated(world: list[Any]) -> dict[str, Any]:
+def _all_accumulated(*worlds: list[Any]) -> dict[str, Any]:
+    every = [[[rank[place] for rank in world] for world in worlds] for place in range(10)]
     return {
-        "ranks": [len(world)],
-        "types": [rank[0] for rank in world],
-        "losses": [[rank[1] for rank in world]],
-        "whole losses": [[rank[2] for rank in world]],
-        "gradients": [by_rank([rank[3] for rank in world])],
-        "whole": [by_rank([rank[4] for rank in world])],
-        "events": [[rank[5] for rank in world]],
-        "bytes": [[rank[6] for rank in world]],
-        "left": [[rank[7] for rank in world]],
-        "syncs": [rank[8][0] for rank in world],
-        "others": [[rank[9] for rank in world]],
+        "ranks": [len(world) for world in worlds],
+        "types": [kind for world in every[0] for kind in world],
+        "losses": every[1],
+        "whole losses": every[2],
+        "gradients": [by_rank(world) for world in every[3]],
+        "whole": [by_rank(world) for world in every[4]],
+        "events": every[5],
+        "bytes": every[6],
+        "left": every[7],
+        "syncs": [sync for world in every[8] for (sync,) in world],
+        "others": every[9],
     }

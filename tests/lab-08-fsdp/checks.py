@@ -249,6 +249,8 @@ def norms(which: str) -> Judge:
                     both = mismatch_text(mine[place], wanted[place])
                     is_limit = equal(mine[place], expected[f"limits{which}"][place], TOLERANCE)
                     why = " That is the limit: the norm before clipping was expected." if is_limit else ""
+                    if which == LONG and equal(mine[place], np.nan):
+                        why = " The padding, which is nan here, is in the norm."
                     return f"on rank {rank}, the norm of {of} {both}{why}"
                 if (kind := got[kinds][rank][place]) != "float":
                     return f"on rank {rank}, the return value is of type {kind}; expected a Python float."
@@ -286,7 +288,7 @@ def parts_clipped(which: str) -> Judge:
                 cosine = float(mine @ wanted / max(length * right, 1e-300))
             why = "" if cosine > 1 - 1e-9 else ", and its direction has changed: the ranks' factors differ"
             if equal(length, expected[f"norm{which}"][0][place], TOLERANCE):
-                why = ": the part did not change; change it in place"
+                why = ": the part did not change: it was not changed in place, or not at all, as with a norm of nan"
             return f"the norm of {of}, {mismatch_text(length, right).rstrip('.')}{why}."
         if any(one for rank in got[moved] for one in rank):
             return "the part has other memory than before: change it in place."
@@ -542,6 +544,18 @@ WITHOUT_GRADIENTS = all_of(
 )
 
 
+def used_twice(got: Answers, expected: Answers) -> str | None:
+    """Backward works after two calls of one module."""
+    for rank, modes in enumerate(got["raised in both"]):
+        for mode, raised in zip(MODES, modes, strict=True):
+            if raised:
+                return (
+                    f"{mode}, when the module was called twice before one backward, rank {rank} raised: "
+                    f"{shorten(raised)}. Each call needs a whole tensor of its own."
+                )
+    return None
+
+
 # ---------------------------------------------------------------------------------------------------------- mixed_step
 def given_whole(got: Answers, expected: Answers) -> str | None:
     """Compares what loss_of was given."""
@@ -620,9 +634,14 @@ def complete(got: Answers, expected: Answers) -> str | None:
     return told if late else None
 
 
+STALE = float(np.frombuffer(b"x" * 8)[0])  # what a killed save has left
+
+
 def begun(got: Answers, expected: Answers) -> str | None:
     """Something of this tensor was saved, whatever is wrong with the rest: rank 0's first number."""
     for name, mine, wanted in zip(("step-0", "step-1"), got["begins"], expected["begins"], strict=True):
+        if equal(mine, STALE):
+            return f"{name}/part-0.bin begins with the bytes of a killed save: replace that file, do not append to it."
         if not equal(mine, wanted):
             return f"there is no {name}/part-0.bin that begins with rank 0's first number."
     return None
@@ -990,6 +1009,9 @@ EXERCISES = (
                 all_of(
                     by_rank("fresh", [f"{mode}, after an update of the part, the output" for mode in MODES]),
                     by_rank("again", [f"{mode}, after a second backward, part.grad" for mode in MODES]),
+                    has_form("raised in both", lambda value: type(value) is str, 2),
+                    used_twice,
+                    by_rank("both", [f"{mode}, after two calls and one backward, part.grad" for mode in MODES]),
                 ),
                 requires=("sharded_forward/gradient",),
             ),

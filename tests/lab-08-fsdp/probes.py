@@ -188,9 +188,9 @@ def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Reduces gradients of one and two dimensions, one transposed, of several dtypes, on three or four ranks."""
+    """Reduces gradients on three or four ranks, of several dtypes: one needs padding, one none, one is transposed."""
     chance, ranks = random.Random(seed), draw_ranks(seed, 3, 4)
-    cases: list[Shape] = [(ranks * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), (3, 2)]
+    cases: list[Shape] = [(ranks * chance.randrange(2, 30) + 1,), (2, ranks * chance.randrange(1, 6)), (3, 2)]
     dtypes = chance.sample(DTYPES, 3)
 
     def work() -> dict[str, Any]:
@@ -340,7 +340,10 @@ class Made(CollectiveCounter):
 
 
 def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes three updates on three or four ranks with different gradients; some are None in the second update."""
+    """Makes three updates on three or four ranks with different gradients.
+
+    Some are None in the second update, and in the third one all of rank 0 and one of every rank.
+    """
     make_optimizer, settings = OPTIMIZERS[random.Random(f"optimizer {seed}").randrange(len(OPTIMIZERS))]
 
     def work() -> dict[str, Any]:
@@ -355,7 +358,8 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
         for step in range(3):
             for place, p in enumerate(parameters):
                 p.grad = draw(seed + 100 * step + 10 * rank + place, *p.shape)
-                if step == 1 and place in ((1, 2), (2,), ())[rank % 3]:
+                missing = {1: ((1, 2), (2,), ())[rank % 3], 2: (1,) if rank else (0, 1, 2, 3)}
+                if place in missing.get(step, ()):
                     p.grad = None
             kept = [None if p.grad is None else p.grad.clone() for p in parameters]
             with Made() as counter:
@@ -568,7 +572,7 @@ def make_shell(seed: int, whole: Whole, layers: Layers) -> tuple[nn.Module, nn.P
 
 
 def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Runs forward and backward of one module twice, with reshard and without."""
+    """Runs forward and backward of one module twice, with reshard and without; then two forwards, one backward."""
     layers = draw_layers(seed, dist.get_world_size())
     observed: dict[str, Any] = {
         "y": [],
@@ -578,7 +582,7 @@ def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
         "forward": [],
         "backward": [],
     }
-    observed |= {"waste": [], "fresh": [], "again": []}
+    observed |= {"waste": [], "fresh": [], "again": [], "both": [], "raised in both": []}
     for reshard in (True, False):
         with Whole(layers) as whole:
             module, part = make_shell(seed, whole, layers)
@@ -602,6 +606,15 @@ def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
             y.square().sum().backward()
             held.append(whole.now())
             observed["again"].append(plain(part.grad))
+            try:
+                inputs = [draw(seed + place + dist.get_rank(), 2, layers[0]) for place in (80, 90)]
+                outputs = [learner.sharded_forward(module, part, x, reshard) for x in inputs]
+                torch.cat(outputs).square().sum().backward()
+                raised = ""
+            except RuntimeError as error:
+                raised = str(error)[:100].partition("\n")[0]
+            observed["both"].append(plain(part.grad))
+            observed["raised in both"].append(raised)
     return observed
 
 
@@ -692,14 +705,16 @@ def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
 class Saving:
     """Delays a rank that is about to write a file until rank 0 needs this rank in a collective or has returned.
 
-    If rank 0 has renamed the folder by then, rank 0 has not waited for this rank.
+    If rank 0 has renamed the folder by then, rank 0 has not waited for this rank. Before rank 0 removes a file of an
+    earlier save, it waits until each other rank has written, or needs rank 0 in a collective.
     """
 
     def __init__(self, folder: Path, counts: Sequence[int], begun: Any) -> None:
         """Takes the count of numbers of each rank, and `begun`, an array that all ranks share.
 
         It has the number of collectives that rank 0 has begun, whether rank 0 has returned, and for each rank, whether
-        the folder existed before the rank wrote.
+        the folder existed before the rank wrote. Then, whether rank 0 is about to remove a file, and for each other
+        rank, the number of collectives that it has begun.
         """
         self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
         self._counts = counts
@@ -708,6 +723,8 @@ class Saving:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         self.renamed |= self.watching and event == "os.rename"
+        if self.watching and event in ("shutil.rmtree", "os.remove", "os.rmdir") and not dist.get_rank():
+            self._let_others_write()
         if self.watching and event in ("os.rename", "os.mkdir"):
             self._name_given(*arguments[: 1 + (event == "os.rename")])
         if not self.watching or event not in ("open", "os.mkdir") or isinstance(arguments[0], int):
@@ -719,9 +736,22 @@ class Saving:
         if writes and self.folder.name in str(arguments[0]):
             clock = WorkClock(lambda: descendants(os.getppid()))
             until = clock.now() + 1.0
-            while dist.get_rank() and not self.begun[1] and self.begun[0] <= self.finished and clock.now() < until:
+            removing = 2 + len(self._counts)
+            while dist.get_rank() and not (self.begun[1] or self.begun[removing] or self.begun[0] > self.finished):
+                if clock.now() > until:
+                    break
                 time.sleep(0.0005)
             self.begun[2 + dist.get_rank()] |= self.folder.exists()
+
+    def _let_others_write(self) -> None:
+        """Waits until the other ranks wait for rank 0 in a collective or have returned."""
+        removing = 2 + len(self._counts)
+        clock = WorkClock(lambda: descendants(os.getppid()))
+        until = clock.now() + 1.0
+        self.begun[removing] = 1
+        while min(self.begun[removing + 1 :]) <= self.finished and clock.now() < until:
+            time.sleep(0.0005)
+        self.begun[removing] = 0
 
     def _name_given(self, *paths: Any) -> None:
         """Notes the ranks whose files are missing when the folder gets its name, or is filled under that name."""
@@ -742,8 +772,9 @@ class Steps(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         collective = func.namespace in ("c10d", "_c10d_functional")
-        if collective and not dist.get_rank():
-            self.begun[0] += 1
+        if collective:
+            rank = dist.get_rank()
+            self.begun[2 + len(self.saving._counts) + rank if rank else 0] += 1
         result = self.counter.__torch_dispatch__(func, types, args, kwargs)
         if collective:
             self.saving.finished += 1
@@ -779,9 +810,11 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
                 try:
                     learner.save_parts(target, part, numel)
                 except OSError:
-                    if not any(shared_counts[2:]):
+                    if not any(shared_counts[2 : 2 + ranks]):
                         raise
             saving.watching = False
+            if rank:
+                shared_counts[2 + ranks + rank] = 10**9
             manifests += saving.wrote_manifest and rank > 0
             renames += saving.renamed and rank > 0
             others += saving.wrote_others
@@ -799,10 +832,11 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
     with a_folder() as folder:
         (folder / "step-0.partial").mkdir()
         (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
-        begun = [multiprocessing.RawArray("i", 2 + ranks) for _ in numels]
+        begun = [multiprocessing.RawArray("i", 2 + 2 * ranks) for _ in numels]
         observed: dict[str, Any] = merged(run_on_ranks(work, ranks, folder, begun))
         observed["ranks"] = ranks
-        observed["early"] = [_early(folder / f"step-{place}", shared[2:]) for place, shared in enumerate(begun)]
+        shared_flags = [shared[2 : 2 + ranks] for shared in begun]
+        observed["early"] = [_early(folder / f"step-{place}", flags) for place, flags in enumerate(shared_flags)]
         observed["numels"] = list(numels)
         observed["begins"] = [_first_number(folder / "step-0" / "part-0.bin", "float64")]
         observed["begins"] += [_first_number(folder / "step-1" / "part-0.bin", "float32")]

@@ -25,7 +25,8 @@ def checkpoint(function, *inputs):
         remade[len(remade)] = tensor.detach()
 
     def take(number):
-        if not remade:
+        if number not in remade:
+            remade.clear()
             with saved_tensors_hooks(remake, lambda nothing: nothing):
                 again()
         return remade.pop(number)

@@ -39,19 +39,19 @@ def phase_fractions(events, warmup):
 def self_times(events, warmup):
     steps = _steps(events, warmup)[1]
     operations = [event for event in events if event.get("cat") == "cpu_op"]
-    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
     found, running = {}, []
 
-    def add(name, calls, microseconds):
-        before = found.get(name, (0, 0.0))
-        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
+    def add(op, calls, microseconds):
+        if any(start <= op["ts"] < end for start, end in steps):
+            before = found.get(op["name"], (0, 0.0))
+            found[op["name"]] = (before[0] + calls, before[1] + microseconds / 1000)
 
-    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
+    for op in sorted(operations, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
         while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
             running.pop()
         if running:
-            add(running[-1]["name"], 0, -op["dur"])
-        add(op["name"], 1, op["dur"])
+            add(running[-1], 0, -op["dur"])
+        add(op, 1, op["dur"])
         running.append(op)
     return found
 
