@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-EARNS = {"accumulate": 5}  # the gradient is right
+EARNS = {"accumulate": 4}  # the gradient is right
 
 
 def accumulate(model, x, y, k):

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-EARNS = {"accumulate": 5}  # gradients are right; micro-batches there are none
+EARNS = {"accumulate": 4}  # gradients are right; micro-batches there are none
 
 
 def accumulate(model, x, y, k):

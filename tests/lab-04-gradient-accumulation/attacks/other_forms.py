@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-EARNS = {"accumulate": 1, "accumulate_tokens": 9, "clip_once": 0}
+EARNS = {"accumulate": 1, "accumulate_tokens": 9}
 
 
 def accumulate(model, x, y, k):
