@@ -47,12 +47,15 @@ def test_the_first_ctrl_c_sets_a_flag_and_the_second_stops_the_run(
     assert (interrupted.name, interrupted.exit_code) == ("Ctrl-C", 130)
 
 
-def test_the_first_signal_says_at_once_what_is_still_to_come(
-    capfd: pytest.CaptureFixture[str], sigterm_handler: None
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_first_signal_says_at_once_on_a_terminal_what_is_still_to_come(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], sigterm_handler: None
 ) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    said = "\nStopping after this step. A second Ctrl-C stops at once.\n" if terminal else ""
     with finish_step_on_interrupt("Stopping after this step"):
         send(signal.SIGINT)
-        assert capfd.readouterr().err == "\nStopping after this step. A second Ctrl-C stops at once.\n"
+        assert capfd.readouterr().err == said
         send(signal.SIGINT)
         assert capfd.readouterr().err == ""
 

@@ -44,7 +44,7 @@ class Terminated(KeyboardInterrupt):
 def finish_step_on_interrupt(says: str = "") -> Iterator[StopRequest]:
     """Turns Ctrl-C and SIGTERM into a flag to test between steps: in mid-step, weights and optimizer disagree.
 
-    The first signal prints `says`, if anything, at once, and that a second Ctrl-C does not wait.
+    On a terminal, the first signal prints `says`, if anything, at once, and that a second Ctrl-C does not wait.
 
     A second Ctrl-C raises KeyboardInterrupt at once, unless it comes within ECHO_S of the first signal: where Slurm
     signals every process of a job, a rank gets the signal from Slurm and again from torchrun, and both are one request.
@@ -56,7 +56,8 @@ def finish_step_on_interrupt(says: str = "") -> Iterator[StopRequest]:
         nonlocal first
         if not request:
             request.number, first = number, time.monotonic()
-            if says:  # os.write: the signal may have come in the middle of a print
+            if says and sys.stderr.isatty() and os.environ.get("RANK", "0") == "0":
+                # os.write: the signal may have come in the middle of a print.
                 os.write(sys.stderr.fileno(), f"\n{says}. A second Ctrl-C stops at once.\n".encode())
         elif number == signal.SIGINT and time.monotonic() - first > ECHO_S:
             raise KeyboardInterrupt
