@@ -16,7 +16,7 @@ SITE_READY := .venv/site/ready
 BENCHMARK_READY := .venv/ready-benchmark
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-site site serve prove lint claims figures gpu sync doctor list benchmark benchmark-grading gradescope clean
+.PHONY: help test test-site site serve prove style lint claims figures gpu sync doctor list benchmark benchmark-grading gradescope clean
 
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ notebook-%: $(NOTEBOOK_READY) ## open a lab's notebook in JupyterLab: make noteb
 # and once more if they fail; a pass at the second try is reported. Exit code 5 means that ARGS chose no test of a kind.
 REAL := --override-ini addopts="-q --import-mode=importlib --strict-markers" --reruns 1
 
-test: $(TEST_READY) ## check style, types, imports, labs, library (minutes)
+test: $(TEST_READY) ## check style, imports, labs, library (minutes)
 	@export OMP_NUM_THREADS=1; \
 	$(BIN)/pytest -n auto $(ARGS); parallel=$$?; \
 	$(BIN)/pytest $(REAL) -m "real and not prove" --ignore=tests/site $(ARGS); serial=$$?; \
@@ -51,10 +51,12 @@ test-site: $(TEST_READY) $(SITE_READY) ## build the site and check it in Chromiu
 	@$(BIN)/rankzero site
 	@$(SITE_TESTS) -m "not prove" $(ARGS)
 
-lint: $(TEST_READY) ## check style, types and the import contract only
+style: $(TEST_READY) ## check style and the import contract only (seconds)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run `.venv/bin/ruff format .`'; exit 1; }
 	@$(BIN)/lint-imports --no-logo
+
+lint: style ## check style, the import contract and types (minutes)
 	@$(BIN)/mypy
 	@for lab in $$($(BIN)/python -c 'from rankzero.curriculum import *; print(*(lab.folder for lab in all_labs()))'); do $(BIN)/mypy --no-error-summary $$lab/*.py tests/$${lab##*/}/*.py || exit 1; done
 

@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(verdicts.Verdicts())
 
 
-LONGEST = ("tests/test_style.py", "sandbox", "tests/test_checking.py")
+LONGEST = ("sandbox", "tests/test_checking.py", "tests/test_exercise_commands.py")
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]

@@ -1,19 +1,6 @@
-"""For the tests of the site: the errors and warnings of pages in a browser, and a sample of long tests."""
+"""For the tests of the site: the errors and warnings of pages in a browser."""
 
-from collections.abc import Container, Iterable
-from typing import Any
-
-import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Request
-
-
-def sampled(cases: Iterable[Any], sample: Container[Any]) -> list[Any]:
-    """Returns the cases as parameters of a test. Those outside the sample run in `make prove` only."""
-    return [case if case in sample else pytest.param(*_values(case), marks=pytest.mark.prove) for case in cases]
-
-
-def _values(case: Any) -> tuple[Any, ...]:
-    return case if isinstance(case, tuple) else (case,)
 
 
 class PageProblems:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 import torch
 from rich.console import Console
+from tiers import sampled
 from warm_process import cold_starts
 
 from rankzero.curriculum import find_lab
@@ -261,7 +262,10 @@ print("colorsys" in sys.modules, "rankzero.missing" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("end", ["raise RuntimeError('the probes are not run')", "import no_such_module", "def ("])
+ENDS = ["raise RuntimeError('the probes are not run')", "import no_such_module", "def ("]
+
+
+@pytest.mark.parametrize("end", sampled(ENDS, ENDS[:1]))
 def test_the_server_imports_what_probes_import_and_does_not_run_them(end: str, tmp_path: Path) -> None:
     probes = tmp_path / "probes.py"
     probes.write_text(f"import rankzero.missing\nimport colorsys\n{end}\n")
@@ -751,7 +755,7 @@ def test_the_first_failure_and_its_diagnosis_end_the_report(tmp_path: Path, clie
     assert text.endswith("Read handbook/backpropagation.md#lifetime-of-the-graph\n")
 
 
-@pytest.mark.parametrize("rows", [12, 24, *(pytest.param(rows, marks=pytest.mark.prove) for rows in (18, 20))])
+@pytest.mark.parametrize("rows", sampled([12, 18, 20, 24], [24]))
 def test_a_report_is_shortened_to_the_rows_of_a_screen(tmp_path: Path, client: LocalProbeClient, rows: int) -> None:
     changes = (
         ("    optimizer.step()\n    return loss.item()", "    return loss"),
@@ -785,6 +789,7 @@ class CountingClient(ProbeClient):
 FIRST_WRONG = {wrong.exercise: wrong for wrong in [*known_wrong(LAB).values()][::-1]}
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -822,6 +827,7 @@ def test_each_probe_begins_in_an_empty_folder_that_is_removed(tmp_path: Path, cl
     assert not Path("left").exists()
 
 
+@pytest.mark.prove
 def test_the_folders_of_probes_are_removed_with_their_client(tmp_path: Path) -> None:
     with LocalProbeClient() as new_client:
         leave = "    import os\n    print(os.getcwd())\n    open('../../left', 'w').close()\n    return 1.0, 1.0"
@@ -964,7 +970,19 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", CHANGES)
+SAMPLE = {  # a change of each kind: to a value, code, a closure, the probes, the check itself, and the state of torch
+    "a function",
+    "its code",
+    "what a wrapper calls",
+    "the probes",
+    "the code of the check",
+    "the default dtype",
+    "all optimizers",
+    "the trace of Python",
+}
+
+
+@pytest.mark.parametrize("target", sampled(CHANGES, SAMPLE))
 def test_a_file_that_changes_a_library_gets_no_points_and_a_message(
     target: str, tmp_path: Path, client: LocalProbeClient
 ) -> None:
@@ -976,6 +994,7 @@ def test_a_file_that_changes_a_library_gets_no_points_and_a_message(
         assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
 
 
+@pytest.mark.prove
 def test_changes_that_torch_makes_itself_cost_no_points(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     compiler = "    import torch._dynamo.config, torch.utils.checkpoint\n    torch._dynamo.is_compiling()\n"

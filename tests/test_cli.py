@@ -92,6 +92,7 @@ def test_list_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(lines) <= 4 * len(all_labs(drafts=True)) + 1
 
 
+@pytest.mark.prove
 def test_doctor_says_what_it_does_while_it_examines() -> None:
     code, screen = on_terminal("doctor")
     assert code == 0
@@ -230,6 +231,7 @@ def test_a_run_says_how_to_go_on_in_the_words_that_started_it(monkeypatch: pytes
     assert start_again(str(STARTER)) == ["python", "code/lab-02-single-gpu-training/train_single_gpu.py"]
 
 
+@pytest.mark.prove
 def test_run_ends_with_the_starters_exit_code() -> None:
     command = [sys.executable, "-m", "rankzero.cli", "run", "02", "--steps", "none"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -275,6 +277,7 @@ def test_ctrl_c_makes_the_starter_save_before_the_command_ends(tmp_path: Path) -
     assert (tmp_path / "lab-02-001" / "checkpoint.pt").is_file()
 
 
+@pytest.mark.prove
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_sigterm_to_the_command_reaches_the_starter(tmp_path: Path) -> None:
@@ -292,6 +295,7 @@ def test_sigterm_to_the_command_reaches_the_starter(tmp_path: Path) -> None:
     assert (tmp_path / "lab-02-001" / "checkpoint.pt").is_file()
 
 
+@pytest.mark.prove
 def test_a_terminal_gets_a_progress_bar(tmp_path: Path) -> None:
     code, screen = on_terminal("run", "02", "--steps", "30", "--out", str(tmp_path))
     assert code == 0

@@ -14,6 +14,7 @@ import clean_environment
 import pytest
 from interrupts import LIMIT_S
 from starters import TINY
+from tiers import sampled
 from warm_process import cold_starts
 
 from rankzero.curriculum import find_lab
@@ -50,7 +51,7 @@ def run(words: list[str], folder: Path, variables: dict[str, str]) -> tuple[int,
     return done.returncode, " ".join(re.sub("[│╭╮╰╯─|+]|-{2,}(?= |$)", " ", text).split())
 
 
-@pytest.fixture(params=ENVIRONMENTS)
+@pytest.fixture(params=sampled(ENVIRONMENTS, ["colors on a narrow terminal", "ASCII on a dumb terminal"]))
 def variables(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     return ENVIRONMENTS[request.param] | (long_folder(tmp_path) if "TMPDIR" in request.param else {})
 
@@ -69,6 +70,7 @@ def test_commands_say_the_same_in_every_environment(variables: dict[str, str], t
         assert "Traceback" not in text
 
 
+@pytest.mark.prove
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_ranks_start_where_the_path_of_a_socket_in_tmpdir_would_be_too_long(tmp_path: Path) -> None:

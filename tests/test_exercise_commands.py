@@ -148,6 +148,7 @@ def test_a_mistake_gets_one_sentence(arguments: list[str], message: str) -> None
     assert message in output
 
 
+@pytest.mark.prove
 def test_status_of_one_lab_lists_its_exercises(tmp_path: Path) -> None:
     output = run("status", "07")[1]
     assert re.match(r"07 .* not started .*\n  todo     exchange   0 of \d+ points", output)
@@ -170,6 +171,7 @@ def test_a_damaged_progress_file_is_reported(tmp_path: Path) -> None:
     assert "progress.json cannot be read" in output
 
 
+@pytest.mark.prove
 def test_start_in_another_folder_finds_the_existing_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -242,6 +244,7 @@ def file_that_returns_a_tensor(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.prove
 def test_a_report_is_narrow_and_has_no_escape_codes_in_a_file(tmp_path: Path) -> None:
     file = file_that_returns_a_tensor(tmp_path)
     command = [sys.executable, "-m", "rankzero.cli", "check", "02", "--seed", "3", "--file", str(file)]

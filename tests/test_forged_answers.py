@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import sampled
 
 from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
@@ -29,8 +30,10 @@ FIRST = {attack.lab: attack.name for attack in reversed(ATTACKS)}  # of each lab
 SEEDS = (1, 2)
 
 
-def each_lab() -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
+def each_lab(*sample: str) -> pytest.MarkDecorator:
+    """Gives a test all labs; with a sample of numbers, the other labs only in `make prove`."""
+    labs = sampled(LABS, [lab for lab in LABS if lab.number in sample]) if sample else LABS
+    return pytest.mark.parametrize("lab", labs, ids=lambda lab: lab.slug)
 
 
 def answers(client: LocalProbeClient, lab: Lab, exercise: Exercise, check: Check, seed: int) -> Answers:
@@ -53,7 +56,7 @@ class ReplayingClient(ProbeClient):
 
 
 @pytest.mark.parametrize("seed", [SEEDS[0], pytest.param(SEEDS[1], marks=pytest.mark.prove)])
-@each_lab()
+@each_lab("02", "07")
 def test_right_answers_of_another_seed_get_no_points(lab: Lab, seed: int, client: LocalProbeClient) -> None:
     forger = ReplayingClient(client, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
     report = check_file(lab, Path("forged.py"), exercises_of(lab), seed=seed, client=forger, explain=False)

@@ -108,6 +108,7 @@ def test_help_names_every_part() -> None:
         assert part in text
 
 
+@pytest.mark.prove
 # ------------------------------------------------------------------------------------------------------- the session
 def test_a_rehearsal_of_some_parts_writes_results_summary_and_pictures(tmp_path: Path) -> None:
     done = gpu("--rehearse", "--only", "gpu-adamw", "--out", str(tmp_path))

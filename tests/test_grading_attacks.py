@@ -27,7 +27,6 @@ pytestmark = [needs_sandbox(), pytest.mark.timeout(600)]
 SAMPLE = {
     "exit_in_a_function",
     "patch_torch",
-    "equal_to_everything",
     "forged_verdict",
     "forged_arrays",
     "looks_for_answers",
@@ -35,7 +34,6 @@ SAMPLE = {
     "daemon",
     "escapes",
     "memory_at_once",
-    "ignores_signals",
     "kills_everyone",
     "lab-02/kept_beside_the_file",
 }

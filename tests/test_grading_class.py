@@ -133,6 +133,7 @@ def test_a_resumed_run_grades_only_new_and_changed_submissions(graded: Path, tmp
     assert "the run to resume has seed 11; another seed needs another --out" in output
 
 
+@pytest.mark.prove
 def test_a_resumed_run_uses_new_late_rules_and_keeps_the_recorded_deadline_and_roster(tmp_path: Path) -> None:
     subs, out, roster = tmp_path / "subs", tmp_path / "out", tmp_path / "roster.csv"
     write_class(subs, LAB, 1)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from sandboxes import needs_sandbox
+from tiers import sampled
 
 from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.exercises.checks.check import exercises_of
@@ -54,7 +55,7 @@ def table_of_answers(seed: int) -> str:
 
 
 @needs_sandbox()
-@pytest.mark.parametrize("known", [0, 1, 2])
+@pytest.mark.parametrize("known", sampled([0, 1, 2], [0]))
 def test_a_table_of_answers_for_one_seed_earns_nothing(known: int, grader: Grader, tmp_path: Path) -> None:
     seeds = (11, 12, 13)
     file = tmp_path / "exercises.py"
@@ -70,6 +71,7 @@ def test_a_table_of_answers_for_one_seed_earns_nothing(known: int, grader: Grade
     assert grader.grade(submission).points == POINTS["learning_rate"], "the table is right"
 
 
+@pytest.mark.prove
 @needs_sandbox()
 def test_an_exercise_that_spoils_the_process_for_others_costs_only_its_own_points(
     grader: Grader, tmp_path: Path

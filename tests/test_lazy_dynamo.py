@@ -138,6 +138,7 @@ find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}
     run(f"{''.join(checked)}{COMPILES}assert {IS_IMPORTED}\n{OPTIMIZERS}{CHECKPOINTING}")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "needs",
     [COMPILES, *(pytest.param(needs, marks=pytest.mark.prove) for needs in OTHER_NEEDS)],
@@ -148,6 +149,7 @@ def test_code_that_needs_the_compiler_gets_torchs_module(run: Run, needs: str) -
     run(f"{BEGIN}{OPTIMIZERS}{needs}{same}{OPTIMIZERS}")
 
 
+@pytest.mark.prove
 def test_methods_that_torch_disables_for_its_compiler_are_disabled_again(run: Run) -> None:
     method = "torch.optim.Optimizer.zero_grad.__wrapped__"
     disabled = f"getattr({method}, '__dynamo_disable', None)"
@@ -156,5 +158,6 @@ def test_methods_that_torch_disables_for_its_compiler_are_disabled_again(run: Ru
     run(f"{BEGIN}{OPTIMIZERS}{before}{IMPORTS_FROM_DYNAMO}{after}")
 
 
+@pytest.mark.prove
 def test_a_compiler_that_was_imported_before_stays(run: Run) -> None:
     run(f"import sys, torch._dynamo\n{BEGIN}assert {IS_IMPORTED}\n{OPTIMIZERS}")

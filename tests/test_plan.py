@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from tiers import sampled
 from torch.nn.parallel import DistributedDataParallel
 from typer.testing import CliRunner
 
@@ -95,10 +96,8 @@ CASES = [(GPT_TINY, name) for name in (*SHARDED, *STAGES)] + [
     (LLAMA_TINY, name) for name in (*SHARDED, *SPLIT, *STAGES)
 ]
 LAYOUTS = SHARDED | SPLIT | STAGES
-FAST_CASES = {  # each kind of parallelism once; the other cases are proofs
+FAST_CASES = {  # shards, tensor parallelism and pipelines; the other cases are proofs
     (GPT_TINY, "hybrid"),
-    (GPT_TINY, "interleaved"),
-    (LLAMA_TINY, "replicas"),
     (LLAMA_TINY, "sequence"),
     (LLAMA_TINY, "shards in stages"),
 }
@@ -201,7 +200,7 @@ def _sends_of_pytorch(layout: Layout) -> list[int]:
     return [record.bytes for record in counter.records if record.collective == "send"]
 
 
-FAST_RECIPES = {(GPT_TINY, "mixed"), (GPT_TINY, "amp"), (LLAMA_TINY, "mixed-fp32-accum"), (LLAMA_TINY, "bf16")}
+FAST_RECIPES = {(GPT_TINY, "amp"), (LLAMA_TINY, "mixed-fp32-accum")}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ def test_plans_of_every_recipe_agree_with_counts(config: Config, recipe: str) ->
     assert_agrees(plan, count(plan, 0), 0)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(2, 8))])
+@pytest.mark.parametrize("seed", sampled(range(8), [0]))
 def test_plans_of_random_layouts_agree_with_counts(seed: int) -> None:
     plan = random_plan(random.Random(seed))
     for stage in {0, plan.layout.pipeline - 1}:

@@ -20,6 +20,7 @@ with open(f"/proc/{server}/cmdline", "rb") as own, open("/proc/self/cmdline", "r
 """
 
 
+@pytest.mark.prove
 def test_the_fork_server_of_a_warm_command_is_a_fork_of_it() -> None:
     command = [sys.executable, "-c", FORK_SERVER]
     one_thread = os.environ | {"OMP_NUM_THREADS": "1"}  # torch starts threads for more
@@ -27,6 +28,7 @@ def test_the_fork_server_of_a_warm_command_is_a_fork_of_it() -> None:
     assert done.stdout == "True\n", "a new Python would import torch once more, for each command with ranks"
 
 
+@pytest.mark.prove
 def test_two_threads_share_one_warm_server(monkeypatch: pytest.MonkeyPatch) -> None:
     servers = []
 
@@ -45,6 +47,7 @@ def test_two_threads_share_one_warm_server(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(servers) == 1
 
 
+@pytest.mark.prove
 def test_a_server_started_while_signals_are_blocked_gives_them_to_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_process, "_server", functools.cache(warm_process._WarmServer))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])  # as resource_tracker does

@@ -91,9 +91,10 @@ FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 WITHOUT_END = ("a flood of prints", "a loop in C", "a stop", "a receive that nobody sends", "a module that waits")
+HANGS_TO_PROVE = ("a module that waits", "a flood of prints", "a receive that nobody sends")
 # Each hang takes its limit, ten times the time in which a quiet machine starts two ranks.
 HANGS = [
-    pytest.param(name, marks=[pytest.mark.real, *[pytest.mark.prove] * (name == "a module that waits")])
+    pytest.param(name, marks=[pytest.mark.real, *[pytest.mark.prove] * (name in HANGS_TO_PROVE)])
     for name in WITHOUT_END
 ]
 
@@ -290,6 +291,7 @@ def test_several_threads_can_run_worlds() -> None:
     assert sys.modules["__main__"] is main
 
 
+@pytest.mark.prove
 def test_a_rank_can_run_a_world() -> None:
     assert run_world(lambda: run_world(dist.get_rank, 2), 1) == [[0, 1]]
 
@@ -305,6 +307,7 @@ def test_long_and_unfinished_lines_are_printed(capsys: pytest.CaptureFixture[str
     assert sorted(capsys.readouterr().out.split("\n")) == ["", "[rank 1] no end of line", "é" * 50_001]
 
 
+@pytest.mark.prove
 def test_a_world_runs_without_standard_output() -> None:
     program = "from rankzero.learn.distributed.world import run_world; run_world(lambda: print('x'), 2)"
     command = f'exec "{sys.executable}" -c "{program}" >&-'
@@ -329,14 +332,15 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.prove
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("moment", "to_group"),
     [
         ("at the start of a world", False),
-        pytest.param("at the start of a world", True, marks=pytest.mark.prove),
-        pytest.param("in a collective", False, marks=pytest.mark.prove),  # as in the tests of Lab 07's starter
-        pytest.param("in a collective", True, marks=pytest.mark.prove),
+        ("at the start of a world", True),
+        ("in a collective", False),
+        ("in a collective", True),
     ],
 )
 def test_ctrl_c_ends_a_world_at_any_moment(tmp_path: Path, moment: str, to_group: bool) -> None:

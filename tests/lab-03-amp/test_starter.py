@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from starters import TINY, Starter, losses
+from tiers import sampled
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.learn.data.corpus import load_corpus
@@ -44,7 +45,7 @@ def test_the_default_options_are_those_on_the_page() -> None:
     )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("precision", sampled(["fp32", "bf16", "fp16"], ["fp16"]))
 def test_a_small_run_learns_in_each_precision(tmp_path: Path, precision: str) -> None:
     folder = train(tmp_path, "--steps", "120", "--lr", "5e-3", "--precision", precision)
     log = read_log(folder / "log.jsonl")
@@ -57,6 +58,7 @@ def test_a_small_run_learns_in_each_precision(tmp_path: Path, precision: str) ->
 WORDS = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n" * 40
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("corpus", ["embedded", pytest.param("verse.txt", marks=pytest.mark.prove)])
 def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_restores_lost_gradients_in_fp16(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], corpus: str
@@ -86,6 +88,7 @@ def test_a_scale_beyond_the_range_of_a_format_changes_its_gradients() -> None:
     assert "nan" in lines["fp16"]
 
 
+@pytest.mark.prove
 def test_a_scale_below_one_is_printed_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(tmp_path, "--steps", "1", "--precision", "fp16", "--loss-scale", "0.5")
     printed = capsys.readouterr().out
@@ -122,6 +125,7 @@ def test_resume_is_exact_in_the_middle_of_a_growth_interval(tmp_path: Path, prec
 OVERFLOWS = ("--precision", "fp16", "--loss-scale", "1.2676506002282294e30")  # 2^100
 
 
+@pytest.mark.prove
 def test_a_run_whose_steps_were_all_skipped_can_be_resumed(tmp_path: Path) -> None:
     whole = train(tmp_path, "--steps", "100", *OVERFLOWS)
     half = train(tmp_path, "--steps", "3", *OVERFLOWS)
@@ -134,6 +138,7 @@ def test_a_run_whose_steps_were_all_skipped_can_be_resumed(tmp_path: Path) -> No
     assert 3 < final_states[0]["scaler"]["skipped"] < 100
 
 
+@pytest.mark.prove
 def test_a_checkpoint_has_averages_if_and_only_if_there_was_an_update(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +152,7 @@ def test_a_checkpoint_has_averages_if_and_only_if_there_was_an_update(
         assert "holds another model" in fails(["--resume", str(checkpoint), "--steps", "4"], capsys)
 
 
+@pytest.mark.prove
 def test_weights_gradients_and_averages_stay_fp32(tmp_path: Path) -> None:
     saved = torch.load(train(tmp_path, "--steps", "2") / "checkpoint.pt", weights_only=True)
     assert {tensor.dtype for tensor in saved["model"].values()} == {torch.float32}
@@ -202,6 +208,7 @@ def test_backward_runs_outside_autocast() -> None:
     assert not any(autocast_states)
 
 
+@pytest.mark.prove
 def test_the_utilization_uses_the_peak_of_the_format_of_the_products(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,6 +258,7 @@ def test_bad_input_gets_one_sentence_and_no_file_is_written(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "change",
     [{"scaler": None}, {"scaler": {"scale": "x"}}, {"scaler": {"scale": None, "good_steps": 1, "skipped": 0}}],
@@ -266,6 +274,7 @@ def test_a_checkpoint_without_the_scalers_state_gets_a_sentence(
     assert not (tmp_path / "more").exists()
 
 
+@pytest.mark.prove
 def test_a_bf16_run_can_be_resumed_in_fp16_with_a_new_scaler(tmp_path: Path) -> None:
     half = train(tmp_path, "--steps", "2")
     resumed = train(tmp_path, "--steps", "4", "--resume", str(half / "checkpoint.pt"), "--precision", "fp16")

@@ -82,6 +82,7 @@ def test_only_the_activations_of_one_micro_batch_are_held() -> None:
     assert peak(4) - ids == pytest.approx((peak(12) - ids) / 3, rel=1e-3)
 
 
+@pytest.mark.prove
 # ----------------------------------------------------------------------------------------------------------------- run
 def test_micro_batches_do_not_change_the_losses(tmp_path: Path) -> None:
     whole, parts, ragged = (
@@ -159,6 +160,7 @@ def test_the_equality_also_holds_on_the_embedded_text() -> None:
     assert "NOT EQUAL" not in starter.compare_gradients(model, x, y, 5)
 
 
+@pytest.mark.prove
 def test_norms_are_logged_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = train(tmp_path, *TWELVE, "--steps", "3")
     norms = [event["grad_norm"] for event in read_log(folder / "log.jsonl")["step"]]
@@ -167,6 +169,7 @@ def test_norms_are_logged_and_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"  grad norm {norms[0]:.3f}  " in capsys.readouterr().out
 
 
+@pytest.mark.prove
 def test_a_batch_too_large_for_the_comparison_is_trained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +206,7 @@ def test_resume_is_exact_and_keeps_micro_batch_and_clip(tmp_path: Path) -> None:
     assert (facts["settings"]["micro_batch"], facts["settings"]["clip"]) == (3, 0.5)
 
 
+@pytest.mark.prove
 def test_the_documented_default_works_from_any_folder(tmp_path: Path) -> None:
     done = LAB04.run("--steps", "2", *TINY, *TWELVE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -244,6 +248,7 @@ def test_bad_input_gets_one_sentence_and_no_file_is_written(
     assert [file.name for file in tmp_path.iterdir()] == ["other.pt"]
 
 
+@pytest.mark.prove
 def test_lab_02s_checkpoint_is_refused_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint = LAB02.train(tmp_path, "--steps", "2") / "checkpoint.pt"
     capsys.readouterr()

@@ -113,10 +113,12 @@ def test_resume_is_exact_with_dropout_and_another_policy(tmp_path: Path) -> None
     assert losses(half) + losses(resumed) == losses(whole), "every loss, bit for bit"
 
 
+@pytest.mark.prove
 def test_a_run_with_the_largest_seed_trains(tmp_path: Path) -> None:
     assert len(losses(train(tmp_path, "--steps", "2", "--seed", str(10**12)))) == 2
 
 
+@pytest.mark.prove
 def test_a_checkpoint_keeps_its_dropout(tmp_path: Path) -> None:
     half = train(tmp_path, "--steps", "3", "--dropout", "0.4")
     assert torch.load(half / "checkpoint.pt", weights_only=True)["settings"]["dropout"] == 0.4

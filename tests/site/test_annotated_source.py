@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup, Tag
-from page_problems import sampled
 from playwright.sync_api import Page, expect
+from tiers import sampled
 
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.publish.site import page_names

@@ -23,8 +23,8 @@ from ledger_cases import (
     rows_of,
     sizes_of,
 )
-from page_problems import sampled
 from playwright.sync_api import BrowserContext, Page, expect
+from tiers import sampled
 from typer.testing import CliRunner
 
 from rankzero.cli.app import app

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from page_problems import sampled
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from sphinx.application import Sphinx
+from tiers import sampled
 
 from rankzero.claims.claim import text_of
 from rankzero.claims.registry import TABLE

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from page_problems import sampled
 from playwright.sync_api import BrowserContext, Page, expect
+from tiers import sampled
 
 from rankzero.curriculum import ROOT, all_labs
 from rankzero.publish.site import chromium, npm_packages

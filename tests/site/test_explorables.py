@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from page_problems import sampled
 from playwright.sync_api import BrowserContext, Page, expect
 from rankzero.figures.content.checkpoints_and_faults import INTERVALS, machine_time
 from rankzero.figures.content.distributed_data_parallel import ring_states
 from rankzero.figures.content.input_pipeline import loader_timeline
 from rankzero.figures.content.learning_rate_and_schedules import rate_share
+from tiers import sampled
 from torch.optim import SGD, Adam
 
 from rankzero.curriculum import ROOT

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from page_problems import sampled
 from playwright.sync_api import Page
+from tiers import sampled
 
 from rankzero.curriculum import ROOT, all_labs
 from rankzero.publish.site.page_names import name_of

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from page_problems import sampled
 from playwright.sync_api import Page
+from tiers import sampled
 
 from rankzero.curriculum import ROOT, all_labs
 from rankzero.publish.site.markdown.drawn_figures import compact

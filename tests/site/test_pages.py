@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from page_problems import sampled
 from playwright.sync_api import BrowserContext, Page, Route, expect
+from tiers import sampled
 
 from rankzero.curriculum import ROOT, all_labs, find_lab
 from rankzero.publish.site import npm_packages, page_names

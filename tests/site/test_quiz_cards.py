@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from page_problems import sampled
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from sphinx.application import Sphinx
+from tiers import sampled
 
 from rankzero.curriculum import ROOT, all_labs, find_lab
 from rankzero.publish.site import npm_packages

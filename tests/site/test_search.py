@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from page_problems import sampled
 from playwright.sync_api import Locator, Page, expect
+from tiers import sampled
 
 from rankzero.claims.table import listed_claims
 from rankzero.curriculum import ROOT, all_labs

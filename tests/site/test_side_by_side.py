@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from page_problems import sampled
 from painted_pages import wait_until_painted
 from playwright.sync_api import Locator, Page, expect
+from tiers import sampled
 
 from rankzero.curriculum import all_labs
 from rankzero.publish.site.page_names import side_by_side_page
