@@ -246,16 +246,22 @@ def _adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
+@functools.cache
+def _manifest(path: Path, changed_ns: int) -> Manifest:
+    """Returns the manifest in a lab's `lab.toml` as it was at `changed_ns`. UserError if it is wrong."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid TOML ({error}).") from None
+    return validate(Manifest, table, path)
+
+
 def _read(path: Path, root: Path) -> Lab:
     slug = path.parent.name
     number = slug.removeprefix("lab-").split("-")[0]
     if len(number) != 2 or not number.isdecimal() or slug == f"lab-{number}":
         raise UserError(f"{path}: its folder must be named lab-NN-name, with two digits.")
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid TOML ({error}).") from None
-    manifest = validate(Manifest, table, path)
+    manifest = _manifest(path, path.stat().st_mtime_ns)
     starter = path.parent / manifest.starter
     chapters = tuple(root / "handbook" / f"{name}.md" for name in manifest.chapters)
     for key, file in [("starter", starter), *(("chapters", chapter) for chapter in chapters)]:

@@ -1,5 +1,6 @@
 """Pictures: the committed SVG files of the figures, written again when what they were drawn from has changed."""
 
+import functools
 import hashlib
 import json
 import re
@@ -15,6 +16,7 @@ from rankzero.figures.style import settings
 
 HERE = Path(__file__).parent
 MEASUREMENTS = ROOT / "handbook" / "measurements"
+_MATPLOTLIB = version("matplotlib")
 _MARK = re.compile(r"<!-- drawn from ([0-9a-f]{12}) -->\n")
 
 
@@ -39,7 +41,8 @@ def bitmap(figure: PageFigure, folder: Path) -> Path:
 
 def is_stale(figure: PageFigure) -> bool:
     """Returns whether a picture is missing or was drawn from other code or measurements."""
-    return any(drawn_from(figure.file(theme)) != digest(figure) for theme in ("light", "dark"))
+    now = digest(figure)
+    return any(drawn_from(figure.file(theme)) != now for theme in ("light", "dark"))
 
 
 def drawn_from(file: Path) -> str:
@@ -58,7 +61,7 @@ def digest(figure: PageFigure) -> str:
     source = figure.source.read_text(encoding="utf-8")
     room = [(HERE / name).read_text(encoding="utf-8") for name in ("style.py", "shapes.py", "charts.py", "themes.py")]
     claims = [f"{slug} {text}" for slug, text in _measured() if f'"{slug}"' in source]
-    parts = [version("matplotlib"), source, *room, *claims, *_recorded(source)]
+    parts = [_MATPLOTLIB, source, *room, *claims, *_recorded(source)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
@@ -84,5 +87,11 @@ def _files() -> Iterator[Path]:
 def _measured() -> Iterator[tuple[str, str]]:
     """Yields each measured claim's slug with its value and chart as text."""
     for file in sorted(MEASUREMENTS.glob("*.json")):
-        for slug, fields in json.loads(file.read_text(encoding="utf-8")).items():
-            yield slug, json.dumps([fields["measured"], fields.get("chart")])
+        yield from _measured_in(file, file.stat().st_mtime_ns)
+
+
+@functools.cache
+def _measured_in(file: Path, changed_ns: int) -> list[tuple[str, str]]:
+    """Returns the slugs and texts of one file as it was at `changed_ns`."""
+    measured = json.loads(file.read_text(encoding="utf-8"))
+    return [(slug, json.dumps([fields["measured"], fields.get("chart")])) for slug, fields in measured.items()]

@@ -16,11 +16,15 @@ include_patterns = [
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "handbook/*.md", "labs/*.md", "launch/README.md"),
     *("code/lab-*/README.md", "notebooks/*.ipynb", "solutions/*/notebook.ipynb"),
 ]
+# Folders that need not be searched for pages, and the pages of drafts.
 exclude_patterns = [
-    f"{place}/{lab.slug}*"
-    for lab in all_labs(drafts=True)
-    if lab.draft
-    for place in ("labs", "code", "notebooks", "solutions")
+    *(".*", "runs", "work", "site", "tests", "benchmarks", "code/rankzero", "**/__pycache__"),
+    *(
+        f"{place}/{lab.slug}*"
+        for lab in all_labs(drafts=True)
+        if lab.draft
+        for place in ("labs", "code", "notebooks", "solutions")
+    ),
 ]
 
 _MODULES = (

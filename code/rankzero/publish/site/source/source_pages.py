@@ -43,11 +43,20 @@ def annotated() -> dict[Path, Lab]:
     return {file: lab for lab in all_labs() for file in scripts(lab)}
 
 
+@cache
 def shown(env: BuildEnvironment) -> list[Path]:
-    """Returns every file and folder with a page: linked ones, those below a linked folder, and the annotated files."""
+    """Returns every file and folder with a page: linked ones, those below a linked folder, and the annotated files.
+
+    All pages have been read before the first call.
+    """
     files = set(annotated()).union(*(metadata.get("rankzero_files", ()) for metadata in env.metadata.values()))
     files |= {file for folder in list(files) if folder.is_dir() for file in folder.rglob("*") if _is_shown(file)}
     return sorted(files)
+
+
+@cache
+def _with_pages(env: BuildEnvironment) -> set[Path]:
+    return set(shown(env))
 
 
 def crumbs(file: Path, having_pages: set[Path]) -> list[tuple[str, str | None]]:
@@ -102,7 +111,7 @@ def head(env: BuildEnvironment, file: Path) -> dict[str, Any]:
     lab = next((lab for lab in all_labs() if lab.folder in file.parents or lab.solutions in file.parents), None)
     return {
         "title": file.name,
-        "crumbs": crumbs(file, set(shown(env))),
+        "crumbs": crumbs(file, _with_pages(env)),
         "summary": prose(first_sentence(file)),
         "lab": lab and (page_names.title_of(lab.page), page_names.name_of(lab.page)),
     }

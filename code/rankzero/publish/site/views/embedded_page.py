@@ -29,7 +29,8 @@ class Place:
 
 def take(html: str, page: str, prefix: str) -> str:
     """Returns the body of the page `page`, with `prefix` before each id and links that `lead` must replace."""
-    body = BeautifulSoup(html, "html.parser", multi_valued_attributes=None).select_one("article[role=main]")
+    article = html[html.index('<article role="main"') : html.rindex("</article>") + len("</article>")]
+    body = BeautifulSoup(article, "html.parser", multi_valued_attributes=None).article
     assert isinstance(body, Tag), page
     for left_out in body.select(_LEFT_OUT):
         left_out.decompose()
