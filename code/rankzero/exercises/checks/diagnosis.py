@@ -63,7 +63,8 @@ def diagnose(
         return alone, False
     agrees = set() if names else agreeing(alone[0])
     for pair in pairs(possible, alone):
-        if all(same_replies(failed, pair, not names)) and (names or agreeing(pair) > agrees):
+        same = all(all(same_replies(checks, pair, not names)) for checks in (failed[:1], failed[1:]))
+        if same and (names or agreeing(pair) > agrees):
             return list(pair.mistakes), True
     return alone, False
 
