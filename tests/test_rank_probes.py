@@ -1,14 +1,18 @@
 """Probes that run a learner's code on ranks: replies for code that works, fails, hangs, or differs by rank."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from rankzero.exercises.checks.check import Check, Exercise
 from rankzero.exercises.checks.diagnosis import same_answers
 from rankzero.exercises.checks.probe_client import LocalProbeClient, Reply
+from rankzero.exercises.probes.rank_probes import StuckRanksError, run_on_ranks
 
 PROBES = """
 import numpy as np
@@ -159,6 +163,32 @@ def test_one_question_is_no_wait(client: LocalProbeClient, tmp_path: Path, way: 
     body = f"    work = dist.all_reduce(tensor, async_op=True)\n    {way}"
     reply = ask(client, tmp_path, body, probes={"waits": ""})["waits"]
     assert reply.answers.get("unwaited") == [unwaited] * 2, reply.text
+
+
+def receive_from_each_other() -> None:
+    dist.recv(torch.ones(1), 1 - dist.get_rank())
+
+
+def compute_while_the_other_waits() -> float:
+    number = torch.ones(1)
+    if dist.get_rank() == 0:
+        matrix = torch.ones(64, 64, dtype=torch.float64)
+        begin = time.process_time()
+        while time.process_time() - begin < 1.5:  # far longer than what counts as idle
+            matrix @ matrix
+        dist.send(number, 1)
+    else:
+        dist.recv(number, 0)
+    return float(number)
+
+
+def test_ranks_that_wait_for_each_other_are_stuck_long_before_their_limit() -> None:
+    with pytest.raises(StuckRanksError, match="the ranks wait for each other forever: every rank waits in recv"):
+        run_on_ranks(receive_from_each_other, 2, seconds=1e6, debug=False)  # the limit would never come
+
+
+def test_a_rank_that_waits_for_one_that_computes_is_not_stuck() -> None:
+    assert run_on_ranks(compute_while_the_other_waits, 2, seconds=1e6, debug=False) == [1.0, 1.0]
 
 
 def test_the_store_of_the_group_sends_no_numbers(client: LocalProbeClient, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The clock of time limits, which does not count the time in which processes wait for a core."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -16,10 +17,11 @@ class Machine:
     """Stands in for time and the kernel's counts: the seconds that passed, and that each thread ran and waited."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.time, self.threads, self.own = 100.0, dict[str, tuple[int, int]](), 0
+        self.time, self.threads, self.own, self.asleep = 100.0, dict[str, tuple[int, int]](), 0, False
         monkeypatch.setattr(time, "monotonic", lambda: self.time)
         monkeypatch.setattr(WorkClock, "_read", lambda clock: dict(self.threads))
         monkeypatch.setattr(WorkClock, "_own_wait", lambda clock: self.own)
+        monkeypatch.setattr(WorkClock, "_all_sleep", lambda clock: self.asleep)
 
     def step(self, seconds: float, **threads: tuple[float, float]) -> None:
         self.time += seconds
@@ -47,6 +49,35 @@ def test_the_clock_stands_still_while_processes_wait_for_a_core(monkeypatch: pyt
         machine.step(seconds, **threads)
         assert clock.now() - before == pytest.approx(counted)
     assert clock.waited == pytest.approx(17 - 13.44)
+
+
+def test_processes_are_idle_only_while_all_sleep_and_none_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    clock = WorkClock(list)
+    for ran, waited, asleep, idle in (
+        (0.0, 0.0, True, 1.0),
+        (0.001, 0.9, True, 2.0),  # a thread that polls, on a busy machine
+        (0.001, 0.9, False, 2.0),  # ready to run, but it does not get a core, or waits for a disk: nobody knows yet
+        (0.0, 0.0, True, 3.0),
+        (0.5, 0.0, True, 0.0),
+    ):
+        machine.asleep = asleep
+        machine.step(1, rank=(ran, waited))
+        clock.now()
+        assert clock.idle == pytest.approx(idle)
+
+
+def test_a_process_that_sleeps_is_idle_and_one_that_computes_is_not() -> None:
+    programs = ("import time; time.sleep(300)", "while True: pass")
+    for program, idle in zip(programs, (True, False), strict=True):
+        with subprocess.Popen([sys.executable, "-c", program]) as process:
+            clock, looks = WorkClock(functools.partial(list, [process.pid])), 0
+            while clock.idle < 0.5 and (idle or looks < 20):  # without end, if a process that sleeps is never idle
+                time.sleep(0.1)
+                clock.now()
+                looks += 1
+            process.kill()
+        assert (clock.idle >= 0.5) == idle
 
 
 def test_a_right_answer_meets_its_limit_beside_twenty_busy_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:

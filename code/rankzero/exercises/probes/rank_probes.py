@@ -30,6 +30,7 @@ from rankzero.learn.distributed.work_clock import SLOWEST
 from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_world
 
 SECONDS = 3.0  # ten times as long as a correct solution takes
+IDLE_SECONDS = 0.5  # after which ranks that all sleep wait for each other
 LEARNER: tuple[Path, tuple[str, ...]] | None = None  # the file, and the functions of the exercise under check
 TAMPER_CHECK: TamperCheck | None = None  # made in the probe's process, before the learner's file is loaded
 # Methods of a group's backend. torch calls them through its dispatcher, where CollectiveCounter counts bytes.
@@ -143,8 +144,9 @@ def run_on_ranks(
 ) -> Any:
     """Returns the results of `function(*args)` in `ranks` processes with a gloo group, by rank.
 
-    StuckRanksError if a rank runs longer than `seconds`, not counting its waits for a core; WorldError if a rank fails,
-    or has changed a function that the learner's code does not define. Both name the rank and the line.
+    StuckRanksError if all ranks sleep, or if a rank runs longer than `seconds`, not counting its waits for a core;
+    WorldError if a rank fails, or has changed a function that the learner's code does not define. Both name the rank
+    and the line.
     """
 
     def call_and_check(*args: Any) -> Any:
@@ -170,7 +172,14 @@ def run_on_ranks(
     late = seconds * SLOWEST + COLLECTIVE_SECONDS["gloo"]
     try:
         values = run_world(
-            call_and_check, ranks, *args, seconds=seconds, debug=debug, start="fork", collective_seconds=late
+            call_and_check,
+            ranks,
+            *args,
+            seconds=seconds,
+            debug=debug,
+            start="fork",
+            collective_seconds=late,
+            idle_seconds=IDLE_SECONDS,
         )
     except WorldTimeoutError as error:
         places = places_of(error)

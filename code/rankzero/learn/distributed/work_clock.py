@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 LOOK_S = 0.1  # from one look at the processes to the next; what a process does that ends in between is not seen
+IDLE_SHARE = 0.02  # processes that use less of the time than this between them, as one that polls may, do nothing
 SLOWEST = 25  # the clock runs at least at this fraction of the speed of time, so that every limit is reached
 
 
@@ -33,6 +34,7 @@ class WorkClock:
 
     def __init__(self, processes: Callable[[], Iterable[int]]) -> None:
         self.waited = 0.0  # seconds in which the clock stood still
+        self.idle = 0.0  # latest seconds in which every thread slept, and none worked, waited for a core or for a disk
         self._processes = processes
         self._looked, self._threads, self._own = time.monotonic(), self._read(), self._own_wait()
 
@@ -48,10 +50,25 @@ class WorkClock:
                 ran, waits = ran + after[0] - before[0], waits + after[1] - before[1]
             if str(threading.get_native_id()) not in threads:
                 waits += own - self._own
+            if not threads or ran > IDLE_SHARE * elapsed * 1e9:
+                self.idle = 0.0
+            elif self._all_sleep():
+                self.idle += elapsed
             counted = max(elapsed - waits / 1e9, ran / 1e9, elapsed / SLOWEST)
             self.waited += max(0.0, elapsed - counted)
             self._looked, self._threads, self._own = now, threads, own
         return now - self.waited
+
+    def _all_sleep(self) -> bool:
+        """Returns whether every thread sleeps until something happens, which no thread that waits for a disk does."""
+        for process in self._processes():
+            with suppress(OSError):
+                for thread in os.listdir(f"/proc/{process}/task"):
+                    with suppress(OSError, IndexError):
+                        stat = Path(f"/proc/{process}/task/{thread}/stat").read_text("ascii", errors="replace")
+                        if stat.rsplit(")", 1)[1].split()[0] != "S":
+                            return False
+        return True
 
     def _own_wait(self) -> int:
         """Returns the nanoseconds that the calling thread has waited for a core."""

@@ -94,14 +94,16 @@ def run_world(
     debug: bool = False,
     start: str = "forkserver",
     collective_seconds: float | None = None,
+    idle_seconds: float = math.inf,
 ) -> list[Any]:
     """Calls `function(*args)` in each of `ranks` processes with a process group; returns their values, by rank.
 
     The group is gloo's on the CPU and NCCL's on CUDA. `debug` lets c10d compare the calls of the ranks, which names a
-    mismatch and doubles the time of a collective; DDP of torch 2.13 crashes in such a group. After `seconds` (None:
-    never), not counting waits for a core, the world is ended. A collective fails that waits for `collective_seconds`,
-    by default the backend's limit in rank.py. Rank 0's output is printed here; lines of other ranks begin with
-    [rank N].
+    mismatch and doubles the time of a collective; DDP of torch 2.13 crashes in such a group. The world is ended after
+    `seconds` (None: never), not counting waits for a core, and after `idle_seconds` in which all ranks that still run
+    sleep: they wait for each other, if they wait for nothing else. A collective fails that waits for
+    `collective_seconds`, by default the backend's limit in rank.py. Rank 0's output is printed here; lines of other
+    ranks begin with [rank N].
 
     WorldError if a rank raises, dies or hangs. If all failed ranks raise UserError or NotImplementedError, that error
     is raised here. No process is left behind in any case.
@@ -120,7 +122,7 @@ def run_world(
         try:
             for number in range(ranks):
                 world.append(_start(context, number, payload, folder, steps, settings))
-            passed_on = _watch(world, steps, folder, seconds, signals)
+            passed_on = _watch(world, steps, folder, seconds, idle_seconds, signals)
         finally:
             _end(world, start)
             shutil.rmtree(folder, ignore_errors=True)
@@ -232,8 +234,10 @@ def _start(
 
 
 # ------------------------------------------------------------------------------------------------------ watching ranks
-def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, signals: list[int]) -> int:
-    """Waits until all ranks are done, at most GRACE_S after the first failure, and at most `seconds` in all.
+def _watch(
+    world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, idle: float, signals: list[int]
+) -> int:
+    """Waits until all ranks are done: at most GRACE_S after the first failure, `seconds` in all, `idle` without work.
 
     Passes the first Ctrl-C or SIGTERM on to the ranks, and returns its number; 0 if none came. A later Ctrl-C raises
     KeyboardInterrupt; a later SIGTERM is the same request.
@@ -243,7 +247,7 @@ def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float
     passed_on = 0
     while running := [rank for rank in world if rank.status == "running"]:
         remaining = math.inf if deadline == math.inf else deadline - clock.now()  # without a limit, do not look
-        if remaining <= 0:
+        if remaining <= 0 or (clock.idle >= idle and NOT_UP not in steps):
             _locate_stuck_ranks(running, folder, clock)
             break
         _handle_next_event(running, folder, min(LOOK_S, remaining))
