@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.runner import new_seed
@@ -44,6 +44,7 @@ class Case:
     fault: Callable[[Grade], str]
     seconds: float = 120.0
     memory: int = 2048
+    exercises: tuple[Exercise, ...] = ()  # that are graded; all of the lab's if empty
 
     @property
     def key(self) -> Key:
@@ -84,8 +85,10 @@ def _cases(lab: Lab, recorded_seed: int, trusted_client: LocalProbeClient, canar
     reference, all_points = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
     yield Case(lab, "references", "its reference", reference, partial(_points_fault, all_points))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points_fault, 0))
-    for wrong in known_wrong(lab).values():
-        yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake_fault, wrong))
+    for wrong in known_wrong(lab).values():  # the other exercises are those of the reference
+        graded = tuple(exercise for exercise in exercises_of(lab) if exercise.name == wrong.exercise)
+        source, fault = wrong_source(lab, wrong).encode(), partial(_mistake_fault, wrong)
+        yield Case(lab, "known mistakes", wrong.name, source, fault, exercises=graded)
     for attack in attacks():
         if attack.lab == lab.number:
             answers = recorded_answers(lab, recorded_seed, trusted_client) if attack.records else None
@@ -124,7 +127,8 @@ def _grade_all(
             file = Path(folder) / str(number) / "exercises.py"
             file.parent.mkdir()
             file.write_bytes(case.source)
-            graded = thread.grader.grade(Submission(Student(case.name), case.lab.number, file))
+            submission = Submission(Student(case.name), case.lab.number, file)
+            graded = thread.grader.grade(submission, exercises=case.exercises)
             return f"it cannot be graded ({graded.trouble})" if graded.trouble else case.fault(graded)
 
         with ThreadPoolExecutor(jobs) as pool:
