@@ -440,6 +440,14 @@ ADVISED = {
     "a missing gradient": ("p.grad.norm()", "A parameter that takes no part in the loss has None in p.grad."),
     "an empty list": ("torch.stack([])", "The list or tensor is empty here: handle this case first."),
     "an iterator at its end": ("next(iter([]))", "The iterator is used up: something has read its items before."),
+    "an empty storage": (
+        "torch.zeros(0).as_strided((4,), (1,))",
+        "A tensor is used while its storage is emptied: fill it again first.",
+    ),
+    "a storage that is too small": (
+        "p.as_strided((4,), (1,))",
+        "The storage has fewer bytes than the tensor needs.",
+    ),
     "None elsewhere": ("None.norm()", None),
 }
 

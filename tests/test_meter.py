@@ -85,7 +85,7 @@ def test_output_to_a_file_has_plain_lines(tmp_path: Path, clock: Clock, capsys: 
         train(meter, clock, [4.0, 3.0, 2.0])
         meter.evaluation(2.5)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("step     3/6  loss 2.5000  200 tokens/s  500.0 ms/step  resident ")
+    assert lines[1].startswith("step     3/6  loss 2.5000  200 tokens/s  500.0 ms/step  peak ")
     assert lines[2] == "step     3/6  validation loss 2.5000"
     assert not any("\x1b" in line or "\r" in line for line in lines)
 

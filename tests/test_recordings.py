@@ -51,7 +51,7 @@ def exact(text: str) -> list[str]:
 
 
 def test_recordings_may_differ_in_speed_and_memory_but_not_in_the_model() -> None:
-    run = "model   1 layer\nstep     1/100  loss 4.5308  {} tokens/s  resident {} MiB\n"
+    run = "model   1 layer\nstep     1/100  loss 4.5308  {} tokens/s  peak {} MiB\n"
     assert exact(run.format("3,299", 290)) == exact(run.format("1,996", 312)) == ["model   1 layer"]
     assert exact("4 bytes\n") != exact("5 bytes\n")
 

@@ -89,7 +89,7 @@ def model_of(options: argparse.Namespace) -> tuple[str, Config, int]:
 # --------------------------------------------------------------------------------------------------------- what it says
 def describe(name: str, config: Config, options: argparse.Namespace, seq_len: int) -> None:
     recipe, optimizer = RECIPES[options.recipe], OPTIMIZERS[options.optimizer]
-    shape = f"{config.n_layer} blocks of {config.n_head} heads, {config.hidden_dim} wide, {config.vocab_size:,} tokens"
+    shape = f"{config.n_layer} blocks, {config.n_head} heads, {config.hidden_dim} wide, V = {config.vocab_size:,}"
     print(f"model   {name}: {shape}, {parameter_count(config):,} parameters")
     print(f"step    {options.batch_size} sequence{'s' * (options.batch_size > 1)} of {seq_len:,} tokens")
     each = f"{bytes_per_parameter(recipe, optimizer):g} B per parameter"
@@ -99,15 +99,17 @@ def describe(name: str, config: Config, options: argparse.Namespace, seq_len: in
 def print_moments(ledger: Ledger) -> None:
     """Prints the bytes in memory at each moment of a step; the largest total decides whether the step fits."""
     names = ("weights", "gradients", "optimizer", "activat.", "temporary", "commun.")  # in the order of Kind
-    print(f"{'GB when':<16}" + "".join(f"{name:>10}" for name in (*names, "total")))
+    columns = {name: max(8, len(name) + 1) for name in (*names, "total")}
+    print(f"{'GB when':<15}" + "".join(f"{name:>{width}}" for name, width in columns.items()))
     for phase in PHASES:
         sizes = [size / 1e9 for kind, size in ledger.at(phase).items() if kind is not Kind.KV_CACHE]
-        print(f"{phase:<16}" + "".join(f"{size:>10.3f}" for size in (*sizes, sum(sizes))))
+        each = zip((*sizes, sum(sizes)), columns.values(), strict=True)
+        print(f"{phase:<15}" + "".join(f"{size:>{width}.3f}" for size, width in each))
 
 
 def print_states(parameters: float, recipe: Recipe, optimizer: Optimizer, ranks: int) -> None:
     """Weights, gradients and optimizer state per rank, by ZeRO's stage: the table of the ZeRO paper."""
-    print(f"GB per rank of weights, gradients and optimizer state; {parameters:,.0f} parameters, {recipe.name}")
+    print(f"GB per rank of weights, gradients, optimizer state; {parameters:,.0f} parameters, {recipe.name}")
     print(f"{'ranks':>7}" + "".join(f"{name:>12}" for name in ("replicated", "ZeRO-1", "ZeRO-2", "ZeRO-3")))
     for n in sorted({4, 16, 64, 1024, ranks} - {1}):
         each = [states_per_rank(parameters, recipe, optimizer, zero=stage, ranks=n) / 1e9 for stage in range(4)]

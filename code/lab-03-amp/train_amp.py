@@ -142,14 +142,14 @@ def gradient(model: nn.Module, x: Tensor, y: Tensor, low: torch.dtype | None, sc
 def format_table(model: nn.Module, x: Tensor, y: Tensor, scale: float) -> str:
     """The gradient of this batch in each format: what is lost, how far it is from fp32, what the scale changes."""
     exact = gradient(model, x, y, None, 1.0)
-    lines = ["one batch     0, not in fp32   off by, plain   off by, scaled   "]
-    lines[0] += f"changed by the scale of {scale:,.15g}"
+    heading = "one batch  0, not in fp32  off by: plain   scaled"
+    lines = [f"{heading}  changed by scale {scale:,.15g}"]
     for name, low in FORMATS.items():
         plain, scaled = (gradient(model, x, y, low, factor) for factor in (1.0, scale))
         lost = ((plain == 0) & (exact != 0)).sum() / (exact != 0).sum()
         off = [float((one - exact).norm() / exact.norm()) for one in (plain, scaled)]
         changed = int((plain != scaled).sum())
-        lines.append(f"{name:<9}{lost:>18.4%}{off[0]:>16.5f}{off[1]:>17.5f}{changed:>15,} of {len(exact):,}")
+        lines.append(f"{name:<9}{lost:>16.4%}{off[0]:>15.5f}{off[1]:>9.5f}{changed:>14,} of {len(exact):,}")
     return "\n".join(lines)
 
 

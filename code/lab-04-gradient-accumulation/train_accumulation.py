@@ -106,7 +106,7 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) 
 
     In float64 rounding is too small to hide a mistake; float32 is what the run will see.
     """
-    lines = ["type      largest gradient  largest difference   relative     MiB at once: whole   micro-batches"]
+    lines = ["type     largest gradient  difference  relative  MiB at once: whole  in parts"]
     apart = []
     for dtype in (torch.float64, torch.float32):
         whole, held = first_gradient(model, x, y, len(x), dtype)
@@ -114,7 +114,7 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) 
         once = len(parts) == len(whole)  # not so where a changed step updates several times, or never
         largest, difference = whole.abs().max().item(), (parts - whole).abs().max().item() if once else math.inf
         apart.append(difference / largest)
-        numbers = f"{largest:18.2e}{difference:20.1e}{apart[-1]:11.1e}{held:23.2f}{held_by_parts:16.2f}"
+        numbers = f"{largest:18.2e}{difference:12.1e}{apart[-1]:10.1e}{held:20.2f}{held_by_parts:10.2f}"
         lines.append(str(dtype).removeprefix("torch.") + numbers)
     verdict = "equal" if apart[0] <= EQUAL else "NOT EQUAL"
     return "\n".join([*lines, f"{verdict} within {EQUAL:g} in float64, where only the order of additions differs"])

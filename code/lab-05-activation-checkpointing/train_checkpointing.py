@@ -101,7 +101,7 @@ def equality(model: RecomputingGPT, x: Tensor, y: Tensor, seed: int) -> str:
         found[model.policy] = torch.cat([one.detach().flatten() for one in (loss, *gradients)])
     counts = ", ".join(f"{policy} {(found[policy] != found['none']).sum():,}" for policy in POLICIES[1:])
     verdict = "equal  " if all(torch.equal(one, found["none"]) for one in found.values()) else "UNEQUAL"
-    return f"{verdict} of {len(found['none']):,} numbers, loss and gradients, differ from --recompute none: {counts}"
+    return f"{verdict} numbers that differ, of {len(found['none']):,}: {counts}"
 
 
 # ----------------------------------------------------------------------------------------------------------- one step

@@ -225,9 +225,9 @@ def run(options: argparse.Namespace, saved: object) -> int:
     executed = sum(count_flops(model, x, y))  # what is done: more, if blocks run again
     multiplied = sum(p.numel() for p in model.parameters() if p.dim() == 2) - model.position_embedding.weight.numel()
     palm = 6 * multiplied + 12 * config.n_layer * config.hidden_dim * config.block_size  # H heads of Q are hidden_dim
-    print(f"FLOPs per step, counted: {forward:,} forward + {backward:,} backward = {forward + backward:,}")
-    print(f"FLOPs per step, 6N + 12LHQT: {palm * x.numel():,} with N = {multiplied:,}")
-    print(f"FLOPs per step, executed: {executed:,}")
+    print(f"FLOPs of a step: {forward:,} forward + {backward:,} backward = {forward + backward:,}")
+    print(f"FLOPs by 6N + 12LHQT: {palm * x.numel():,} with N = {multiplied:,}")
+    print(f"FLOPs executed: {executed:,}")
     if peak := reference_peak(device, options.peak_flops):
         mfu, hfu = (flops / (plain_ms / 1000) / peak[0] for flops in (forward + backward, executed))
         print(f"MFU {mfu:.3f}, HFU {hfu:.3f} of {peak[0] / 1e9:,.0f} GFLOP/s ({peak[1]})")

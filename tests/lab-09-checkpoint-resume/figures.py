@@ -19,7 +19,7 @@ def saves(name: str) -> dict[int, float]:
 
 def step_times(name: str) -> dict[int, float]:
     """Milliseconds of each step of a run that was recorded with a line per step."""
-    rows = re.findall(r"^step +(\d+)/\d+  loss .*?([\d.]+) ms/step", recorded_text("09", name), re.MULTILINE)
+    rows = re.findall(r"^step +(\d+)/\d+  loss .*?([\d.]+) ms", recorded_text("09", name), re.MULTILINE)
     return {int(step): float(duration) for step, duration in rows}
 
 

@@ -15,7 +15,8 @@ ADVICE = (
     (r"modified by an inplace operation", "", "A tensor that backward needs was changed in place before backward."),
     (r"non-empty TensorList|Expected reduction dim", "", "The list or tensor is empty here: handle this case first."),
     (r"\bStopIteration\b", "", "The iterator is used up: something has read its items before."),
-    (r"setStorage", "", "A tensor is used while its storage is emptied: fill it again first."),
+    (r"storage of size 0\b", "", "A tensor is used while its storage is emptied: fill it again first."),
+    (r"setStorage", "", "The storage has fewer bytes than the tensor needs."),
     (r"assign a gradient|assigned grad has", "", "A gradient has the dtype, shape and device of its parameter."),
     (r"same dtype", "", "Tensors of two dtypes meet: cast one of them."),
 )

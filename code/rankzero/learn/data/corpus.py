@@ -43,9 +43,10 @@ class Corpus:
         return len(self.characters)
 
     def summary(self) -> str:
-        """Returns name and sizes in words, with ln V: the loss in nats of a uniform guess over the vocabulary."""
+        """Returns two lines: name and sizes; characters, and the loss in nats of a guess that takes all as equal."""
         sizes = f"{len(self.train):,} tokens to train on, {len(self.val):,} to validate"
-        return f"{self.name}: {sizes}, {self.vocab_size} characters (ln V = {math.log(self.vocab_size):.3f})"
+        guess = f"a uniform guess has a loss of ln {self.vocab_size} = {math.log(self.vocab_size):.3f}"
+        return f"{self.name}: {sizes}\n        {self.vocab_size} characters; {guess}"
 
     def encode(self, text: str) -> Tensor:
         """Returns the ids of the characters, int64 [len(text)]. UserError for a character outside the vocabulary."""

@@ -51,7 +51,7 @@ class GPTConfig:
 
     def summary(self) -> str:
         """Returns the shape in words."""
-        blocks = f"{self.n_layer} layers of {self.n_head} heads, {self.hidden_dim} wide"
+        blocks = f"{self.n_layer} layers, {self.n_head} heads, {self.hidden_dim} wide"
         return f"{blocks}, {self.block_size} tokens per sequence"
 
 

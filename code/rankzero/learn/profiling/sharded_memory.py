@@ -91,11 +91,11 @@ def table_of_ranks(ways: Mapping[str, MeasuredStep]) -> str:
             rows = {"each rank": bytes_of_ranks[0]}
         for ranks, row in rows.items():
             lines.append(f"{name:<12}{ranks:<8}" + "".join(f"{size / MIB:11.2f}" for size in (*row, sum(row))))
-    lines += ["", "one step      forward: all-gathers  weights whole   backward: all-gathers  reduced   MiB in all"]
+    lines += ["", "one step    all-gathers: forward backward  weights whole      reduced MiB in all"]
     for name, step in ways.items():
         forward, backward = step.calls["forward"], step.calls["backward"]
         kinds = {"reduce_scatter": "scattered", "all_reduce": "to all"}
         reduced = next((f"{backward[kind]} {word}" for kind, word in kinds.items() if backward[kind]), "0")
-        counts = f"{forward['all_gather']:>22}{step.whole / MIB:15.2f}{backward['all_gather']:>24}{reduced:>15}"
-        lines.append(f"{name:<12}{counts}{step.messages / MIB:10.2f}")
+        counts = f"{forward['all_gather']:>20}{backward['all_gather']:>9}{step.whole / MIB:>15.2f}{reduced:>13}"
+        lines.append(f"{name:<12}{counts}{step.messages / MIB:>11.2f}")
     return "\n".join(lines)

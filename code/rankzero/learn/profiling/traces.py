@@ -45,20 +45,20 @@ def operations_table(events: list[Event], rows: int = 6) -> str:
     kernels: dict[str, list[float]] = {}
     for start, end, name in ranges(events, "kernel"):
         kernels.setdefault(name, []).append(end - start)
-    heading, times = ("kernel", kernels) if kernels else ("operation, by self time", operations)
+    heading, times = ("kernel", kernels) if kernels else ("operation, by self time in a step", operations)
     total = sum(map(sum, times.values()))
-    lines = [f"{heading:<60}{'calls/step':>10}{'ms/step':>10}{'share':>8}", "-" * 88]
+    lines = [f"{heading:<58}{'calls':>7}{'ms':>8}{'share':>7}", "-" * 80]
     for name in sorted(times, key=lambda name: -sum(times[name]))[:rows]:
         spent = sum(times[name])
         lines.append(
-            f"{name[:59]:<60}{len(times[name]) / steps:>10.1f}{spent / steps / 1000:>10.2f}{spent / total:>8.3f}"
+            f"{name[:58]:<58}{len(times[name]) / steps:>7.1f}{spent / steps / 1000:>8.2f}{spent / total:>7.3f}"
         )
     for label, group in (("all operations", operations), ("all kernels", kernels)):
         if group:
             spent, calls = sum(map(sum, group.values())), sum(map(len, group.values()))
-            lines.append(f"{label:<60}{calls / steps:>10.1f}{spent / steps / 1000:>10.2f}")
+            lines.append(f"{label:<58}{calls / steps:>7.1f}{spent / steps / 1000:>8.2f}")
     reads = len(operations.get("aten::_local_scalar_dense", ()))
-    lines.append(f"{'numbers handed to Python (_local_scalar_dense)':<60}{reads / steps:>10.1f}")
+    lines.append(f"{'numbers handed to Python (_local_scalar_dense)':<58}{reads / steps:>7.1f}")
     return "\n".join(lines)
 
 

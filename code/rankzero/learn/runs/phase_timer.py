@@ -51,4 +51,4 @@ class PhaseTimer:
         if phases := self.by_rank():
             meter.write("ranks", step=meter.done, **{f"{phase}_ms": times for phase, times in phases.items()})
             words = [f"{phase} {', '.join(f'{ms:.1f}' for ms in times)}" for phase, times in phases.items()]
-            meter.print(f"step {meter.done:>5}/{meter.last_step}  ms by rank: {'; '.join(words)}")
+            meter.print(f"step {meter.done:>5}  ms by rank: {'; '.join(words)}")

@@ -183,11 +183,12 @@ class StepMeter:
         return rates
 
     def _line(self, means: dict[str, float], window: dict[str, float], memory: dict[str, int]) -> str:
-        memory_text = ", ".join(f"{name} {number / MIB:,.0f}" for name, number in memory.items())
+        """Returns a line of at most 80 columns on a CPU: the milliseconds give way to other numbers of the step."""
         mean_words = [f"{name.replace('_', ' ')} {mean:.3f}" for name, mean in means.items()]
-        words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *mean_words, *_rate_words(window)]
-        words.append(f"{memory_text} MiB")
-        return "  ".join(words)
+        speed, milliseconds, *gpu = _rate_words(window)
+        rates = [speed, *([] if means else [milliseconds]), *gpu]
+        words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *mean_words, *rates]
+        return "  ".join([*words, f"peak {memory['peak'] / MIB:,.0f} MiB"])
 
 
 def report_steps(log: Path, losses: Sequence[Tensor | float]) -> None:
