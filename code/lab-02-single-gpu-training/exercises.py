@@ -29,9 +29,10 @@ def train_step(model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor, max
     batch does not use has None as gradient, not 0, and stays as it is: weight decay moves one with a gradient of 0.
     The global norm of the gradient is the root of the sum of the squares of all its numbers, over all parameters; a
     parameter without a gradient adds nothing. A gradient with a norm above `max_norm` is multiplied by max_norm / norm
-    before the update; any other stays as it is. `max_norm` may be math.inf. Write the clipping by hand, without
-    torch.nn.utils. If all targets are padding, change nothing, not even p.grad, and return (0.0, 0.0). The model runs
-    once per step, in the mode that it has; `x` and `y` stay unchanged. `optimizer` holds all parameters of `model`.
+    before the update; any other stays as it is. `max_norm` is above 0 and may be math.inf. Write the clipping by hand,
+    without torch.nn.utils. If all targets are padding, change nothing, not even p.grad, and return (0.0, 0.0). The
+    model runs once per step, in the mode that it has; `x` and `y` stay unchanged. `optimizer` holds all parameters of
+    `model`, in one or several parameter groups, which may have different learning rates.
 
     Returns the loss before the update, in nats per token, and the norm before clipping, both Python floats.
     Read: handbook/training-loop.md, and handbook/gradient-mechanics.md, "Clipping, by norm and by value"

@@ -60,12 +60,12 @@ def accumulate_tokens(model: nn.Module, micro_batches: Sequence[MicroBatch]) -> 
 def train_epoch(model: nn.Module, optimizer: Optimizer, micro_batches: Iterable[MicroBatch], k: int) -> list[float]:
     """Makes one pass over the data, with one update per group of `k` micro-batches.
 
-    All micro-batches have the same size. Their number need not be a multiple of `k`: the last group has the
-    micro-batches that are left. Each update uses its own group's mean gradient; gradients from before have no effect. A
-    parameter that a group does not use stays unchanged in its update, even if the optimizer has weight decay.
-    `micro_batches` is any iterable: it may be readable only once, have no length, and be larger than memory: keep no
-    earlier group. Read at most one micro-batch beyond the current group. As before, autograd holds one micro-batch's
-    activations at a time. The caller's tensors and the model's mode stay unchanged.
+    `optimizer` may have several parameter groups. All micro-batches have the same size. Their number need not be a
+    multiple of `k`: the last group has the micro-batches that are left. Each update uses its own group's mean gradient;
+    gradients from before have no effect. A parameter that a group does not use stays unchanged in its update, even if
+    the optimizer has weight decay. `micro_batches` is any iterable: it may be readable only once, have no length, and
+    be larger than memory: keep no earlier group. Read at most one micro-batch beyond the current group. As before,
+    autograd holds one micro-batch's activations at a time. The caller's tensors and the model's mode stay unchanged.
 
     Returns a list with one loss per update, Python floats in nats: the mean over the group, before its update. Without
     micro-batches there is no update. Read: handbook/gradient-mechanics.md, "Accumulation over micro-batches"
@@ -77,11 +77,11 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
     """Clips the gradient to the norm `max_norm`, in place, and returns the norm before clipping.
 
     The gradients of all `parameters` together are one vector; its norm is the root of the sum of all squares. If the
-    norm is above `max_norm`, all gradients are multiplied by the same factor; otherwise they stay unchanged.
-    `parameters` may be a generator, as model.parameters() is. Parameters whose gradient is None are skipped, even if
-    that is all of them. Gradients may be fp64, fp32, bf16 or fp16, in any mixture, and keep their dtype. Compute
-    and add squares of 16-bit gradients in fp32 or fp64, because in fp16 the square of 256 is inf, and squares of fp64
-    gradients in fp64.
+    norm is above `max_norm`, all gradients are multiplied by max_norm / norm, with no small number added; otherwise
+    they stay unchanged. `max_norm` is above 0. `parameters` may be a generator, as model.parameters() is. Parameters
+    whose gradient is None are skipped, even if that is all of them. Gradients may be fp64, fp32, bf16 or fp16, in any
+    mixture, and keep their dtype. Compute and add squares of 16-bit gradients in fp32 or fp64, because in fp16 the
+    square of 256 is inf, and squares of fp64 gradients in fp64.
 
     Returns a Python float. Write it by hand, without torch.nn.utils.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"
@@ -97,8 +97,9 @@ def clipped_update(
     `micro_batches` is any iterable of at least one micro-batch. It may be readable only once, have no length, and be
     larger than memory, so their number is known only at the end: keep no earlier micro-batch. Read at most one beyond
     the current one. As before, autograd holds one micro-batch's activations at a time. Clip the gradient that the
-    update uses: the mean over the whole group, also for a parameter that only some micro-batches use. Gradients from
-    before the call have no effect: a parameter that no micro-batch uses stays unchanged, even with weight decay.
+    update uses: the mean over the whole group, also for a parameter that only some micro-batches use. `optimizer` holds
+    all parameters, in one or several parameter groups, which may have different learning rates. Gradients from before
+    the call have no effect: a parameter that no micro-batch uses stays unchanged, even with weight decay.
 
     Returns that gradient's norm before clipping, a Python float.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"
@@ -125,7 +126,7 @@ def train_scheduled(
     """Trains for several passes, with `train_epoch`'s updates, and changes the learning rate once after each update.
 
     `scheduler` is one of torch's, made for `optimizer`: scheduler.step() changes the rate of every parameter group, and
-    nothing else does.
+    nothing else does. It may have taken steps before the call, as in a run that resumes.
     `epochs` are the passes, each an iterable of micro-batches as `train_epoch` takes it; passes and micro-batches may
     be readable only once. Read at most one micro-batch beyond the current group.
 
@@ -139,10 +140,10 @@ def noise_estimates(gradients: Tensor, micro_batch: int) -> tuple[float, float]:
     """Estimates |G|^2, where G is the true gradient, and the noise around G, from k micro-batches' gradients.
 
     `gradients` is fp32 or fp64 [k, P]: each row holds all gradients of one micro-batch of `micro_batch` sequences; k is
-    at least 2, and the tensor stays unchanged. The gradient of a batch of B sequences has the expected squared length
-    |G|^2 + tr(S) / B, where S is the covariance of one sequence's gradient. Two batch sizes give two
-    equations: B_s = `micro_batch`, where the squared length is the mean over the rows of |row|^2, and B_b = k *
-    `micro_batch`, the whole batch, whose gradient is the mean of the rows.
+    at least 2, and the tensor stays unchanged. Compute in its dtype or a wider one. The gradient of a batch of B
+    sequences has the expected squared length |G|^2 + tr(S) / B, where S is the covariance of one sequence's gradient.
+    Two batch sizes give two equations: B_s = `micro_batch`, where the squared length is the mean over the rows of
+    |row|^2, and B_b = k * `micro_batch`, the whole batch, whose gradient is the mean of the rows.
 
     Returns unbiased estimates of |G|^2 and of tr(S), in this order, as Python floats. A single estimate of |G|^2 can
     be negative. Source: McCandlish et al., arXiv 1812.06162, appendix A.

@@ -87,12 +87,12 @@ def activation_bytes(batch_size: int, seq_len: int, hidden_dim: int, n_head: int
 def saved_bytes(model: nn.Module, x: Tensor) -> int:
     """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
 
-    Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole.
-    Storages of the model's parameters and buffers do not count: they are in memory without the batch too. A parameter
-    may be a part of a larger storage, and autograd may save a view of a parameter. `x` counts if autograd keeps it,
-    whether it holds floats or token ids. Run the model in the mode that it has. After the call, the model and `x` are
-    as before: same mode, weights and gradients (or None), no new hooks. Only what `model(x)` itself changes may differ,
-    such as BatchNorm's averages.
+    Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. Storages
+    of the model's parameters and buffers do not count: they are in memory without the batch too. So are those of
+    buffers that state_dict() leaves out. A parameter may be a part of a larger storage, and autograd may save a view of
+    a parameter. `x` counts if autograd keeps it, whether it holds floats or token ids. Run the model in the mode that
+    it has. After the call, the model and `x` are as before: same mode, weights and gradients (or None), no new hooks.
+    Only what `model(x)` itself changes may differ, such as BatchNorm's averages.
 
     Read: handbook/forward-pass.md, "A linear layer keeps its input"
     """
@@ -134,6 +134,7 @@ def largest_micro_batch(peak: Callable[[int], int], budget: int) -> int:
 
     `peak(B)` predicts the peak memory of a step in bytes. It grows with B, but unevenly: allocators round. A call may
     take a second, so make few: about 2 * log2 of the answer, not one for each B. The answer has no upper limit.
+    Another call may have another `peak`: keep no predictions between calls.
 
     Read: handbook/memory.md
     """

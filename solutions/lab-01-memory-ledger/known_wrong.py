@@ -480,6 +480,22 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "saved_tensors_are_freed",
+        fails=("saved_bytes/chain",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""The count is too small in a deep model, as when only the addresses of saved tensors are kept. If
+        neither pack nor the graph holds a tensor, it is freed during the forward pass, and a later tensor gets the same
+        address and is taken for the same one. Keep a reference to each storage until you add up.""",
+        change="""
+-            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
+-        return tensor
++            kept[storage.data_ptr()] = storage.nbytes()
+@@
+-    return sum(storage.nbytes() for storage in kept.values())
++    return sum(kept.values())
+""",
+    ),
+    KnownWrong(
         "every_save_counts",
         fails=("saved_bytes/chain", "saved_bytes/views"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
@@ -717,6 +733,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "own_memory_from_the_state_dict",
+        fails=("saved_bytes/buffers",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""A buffer with persistent=False is counted, such as a causal mask. state_dict() leaves out such
+        buffers, but they are the model's own memory too. Take model.parameters() and model.buffers().""",
+        change="""
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    own = {tensor.untyped_storage().data_ptr() for tensor in model.state_dict().values()}
+""",
+    ),
+    KnownWrong(
         "token_ids_left_out",
         fails=("saved_bytes/token-ids",),
         read="handbook/forward-pass.md#tensors-kept-by-other-layers",
@@ -796,6 +823,33 @@ def largest_micro_batch(peak, budget):
         return 0
     each = peak(2) - first
     return 1 + (budget - first) // each
+""",
+    ),
+    KnownWrong(
+        "predictions_kept",
+        fails=("largest_micro_batch/fits", "largest_micro_batch/exactly", "largest_micro_batch/nothing"),
+        read="handbook/memory.md#kinds-of-memory-in-a-step",
+        explanation="""Predictions of an earlier call are used again, as from a dictionary outside the function. Another
+        call has another `peak`, for another model. Keep predictions in a variable of the function.""",
+        definitions="""
+KNOWN = {}
+
+
+def largest_micro_batch(peak, budget):
+    def fits(size):
+        if size not in KNOWN:
+            KNOWN[size] = peak(size)
+        return KNOWN[size] <= budget
+
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 """,
     ),
     KnownWrong(

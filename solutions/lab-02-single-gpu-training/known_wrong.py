@@ -4,12 +4,25 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 
 KNOWN_WRONG = (
     KnownWrong(
+        "nothing_is_trained",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The function returns (0.0, 0.0) for every batch and trains on none. Either the code of a step is
+        missing, or it is reached only by a batch without padding. Skip only a batch in which all targets are
+        padding.""",
+        change="""
+-    if not (y != -100).any():
++    if (y == -100).any():
+         return 0.0, 0.0
+""",
+    ),
+    KnownWrong(
         "batches_skipped",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/training-loop.md#the-order-of-the-calls",
-        explanation="""A batch that should train is skipped, such as one with a large loss or one with some padding. The
-        first steps of a run have the largest losses, so the run may never start to learn. Skip only a batch in which
-        all targets are padding.""",
+        explanation="""A batch that should train is skipped, such as one with a large loss. The first steps of a run
+        have the largest losses, so the run may never start to learn. Skip only a batch in which all targets are
+        padding.""",
         change="""
      loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    if loss.item() > 5:
@@ -1107,7 +1120,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "no_weight_decay",
         fails=("overfit_one_batch/losses",),
-        read="handbook/training-loop.md#memory-during-a-step",
+        read="handbook/optimizers.md#adamw-decoupled-weight-decay",
         explanation="""The weights do not decay. AdamW reduces each weight in each step by lr * weight_decay times the
         weight, and its default weight_decay is 0.01. Adam does not, and neither does AdamW with weight_decay=0.""",
         change="""
@@ -1703,6 +1716,12 @@ def save_checkpoint(path, model, optimizer, step):
 
 HURRIED = {
     "train_step": {
+        "one rate for all groups": """
+-    optimizer.step()
++    for group in optimizer.param_groups:
++        group["lr"] = optimizer.param_groups[0]["lr"]
++    optimizer.step()
+""",
         "token 0 is taken for padding": """
 -    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten().clamp(min=0), ignore_index=0)

@@ -165,6 +165,19 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "fp32_before_the_count",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""fp64 gradients are rounded to fp32 before their numbers are counted. A number below 1.4e-45 is
+        then 0 and counts as no gradient at all, although it is lost. Count and multiply in each gradient's own
+        dtype.""",
+        change="""
+-        nonzero = gradient[gradient != 0]
++        gradient = gradient.float()
++        nonzero = gradient[gradient != 0]
+""",
+    ),
+    KnownWrong(
         "infinite_is_lost_too",
         fails=("share_lost/scale",),
         read="handbook/precision.md#underflow-and-loss-scaling",
@@ -967,6 +980,22 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "first_group_alone",
+        fails=("scaled_step/update", "scaled_step/skip"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Only the gradients of the optimizer's first parameter group are divided by the scale, tested and
+        clipped. The gradients of the other groups keep the scale. Take the parameters of the model.""",
+        change="""
+-    updated = not unscale(model.parameters(), scale)
+-    if updated:
+-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
++    parameters = optimizer.param_groups[0]["params"]
++    updated = not unscale(parameters, scale)
++    if updated:
++        nn.utils.clip_grad_norm_(parameters, max_norm)
+""",
+    ),
+    KnownWrong(
         "unscaled_every_micro_batch",
         fails=("scaled_step/update",),
         read="handbook/precision.md#dynamic-loss-scaling",
@@ -1138,6 +1167,34 @@ def unscale(parameters, scale):
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 +            logits = model(x)
 +        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
+""",
+    ),
+    KnownWrong(
+        "leaves_out_a_loss_of_nan",
+        fails=("scaled_step/skip",),
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""A micro-batch with a loss of nan is left out, and the others make an update. The update is then
+        not that of the mean loss, and a model whose weights are nan seems to train on. Run backward for each
+        micro-batch, and skip the whole update where a gradient is not finite.""",
+        change="""
+-        (loss * scale / len(micro_batches)).backward()
++        if loss.isfinite():
++            (loss * scale / len(micro_batches)).backward()
+""",
+    ),
+    KnownWrong(
+        "loss_divided_by_the_scale",
+        fails=("scaled_step/skip",),
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The returned loss is the scaled loss divided by the scale. With a large scale, the scaled loss is
+        inf in fp32, and inf divided by the scale is inf. Take loss.item() before you multiply by the scale.""",
+        change="""
+-        (loss * scale / len(micro_batches)).backward()
++        loss = loss * scale / len(micro_batches)
++        loss.backward()
+@@
+-    return total / len(micro_batches), updated
++    return total / scale, updated
 """,
     ),
     KnownWrong(
@@ -1586,6 +1643,12 @@ HURRIED = {
 """,
     },
     "master_weights": {
+        "masters of the first group alone": """
+-    for parameter, master in zip(model.parameters(), masters, strict=True):
+-        master.grad = None if parameter.grad is None else parameter.grad.float()
++    for parameter, master in zip(model.parameters(), optimizer.param_groups[0]["params"]):
++        master.grad = None if parameter.grad is None else parameter.grad.float()
+""",
         "the change is added": """
          master.grad = None if parameter.grad is None else parameter.grad.float()
 +    old = [one.detach().clone() for one in masters]

@@ -169,6 +169,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "parts_of_k_sequences_weighted",
+        fails=("accumulate/sums", "accumulate/memory", "accumulate/frozen"),
+        read="handbook/gradient-mechanics.md#accumulation-over-micro-batches",
+        explanation="""The micro-batches have k sequences each, as x.split(k) gives, but k is the number of
+        micro-batches. Loss and gradient are right, but with a large k one micro-batch is the whole batch, and so are
+        the activations in memory. x.chunk(k) gives k parts.""",
+        change="""
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
++    for micro_x, micro_y in zip(x.split(k), y.split(k), strict=True):
++        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) * len(micro_x) / len(x)
+""",
+    ),
+    KnownWrong(
         "graph_retained",
         fails=("accumulate/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
@@ -1012,6 +1026,18 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "epsilon_in_the_norm",
+        fails=("clip_once/limit",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The gradient is multiplied by max_norm / (norm + 1e-6), as in torch.nn.utils.clip_grad_norm_. The
+        clipped gradient is then shorter than max_norm, by much if the norm is itself near 1e-6. This exercise asks for
+        max_norm / norm.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient.mul_(max_norm / (norm + 1e-6))
+""",
+    ),
+    KnownWrong(
         "lengthened_to_the_limit",
         fails=("clip_once/limit",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -1136,6 +1162,20 @@ def clip_gradients(parameters, max_norm):
 -    for parameter in model.parameters():
 -        if parameter.grad is not None:
 -            parameter.grad.div_(count)
+""",
+    ),
+    KnownWrong(
+        "first_group_alone",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Only the gradients of the optimizer's first parameter group are divided and clipped. The update
+        uses all of them. Take the parameters of the model.""",
+        change="""
+-    for parameter in model.parameters():
++    for parameter in optimizer.param_groups[0]["params"]:
+@@
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(optimizer.param_groups[0]["params"], max_norm)
 """,
     ),
     KnownWrong(
@@ -1475,6 +1515,18 @@ def clip_gradients(parameters, max_norm):
 @@
 -            scheduler.step()
 +            scheduler.step(next(updates))
+""",
+    ),
+    KnownWrong(
+        "counts_its_own_updates",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
+        explanation="""scheduler.step(n) sets the rate of update n of this call, so a run that resumes goes back to the
+        schedule's first rates. torch keeps this argument for old code only. Call scheduler.step() without an argument:
+        the scheduler counts.""",
+        change="""
+-            scheduler.step()
++            scheduler.step(len(rates))
 """,
     ),
     KnownWrong(
@@ -1953,6 +2005,18 @@ HURRIED = {
 """,
     },
     "train_epoch": {
+        "divides the gradients of the first group alone": """
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
++            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+             loss.backward()
+-            total += loss.item()
+-        optimizer.step()
++            total += loss.item() / len(group)
++        for parameter in optimizer.param_groups[0]["params"]:
++            if parameter.grad is not None:
++                parameter.grad.div_(len(group))
++        optimizer.step()
+""",
         "reads everything for its length": """
      losses: list[float] = []
 +    micro_batches = list(micro_batches)

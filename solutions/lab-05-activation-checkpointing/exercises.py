@@ -21,9 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> list[int]:
     """Calls `step` once, and counts how often it runs each of `blocks` forward, in the order of `blocks`.
 
-    `step` is a whole training step, so a block that is recomputed in backward runs twice. The function leaves nothing
-    on the blocks, their parts and their parameters, such as a hook or an attribute, even if `step` raises an error; the
-    error reaches the caller. Read: PyTorch's `nn.Module.register_forward_pre_hook`
+    `step` is a whole training step, so a block that is recomputed in backward runs twice. Runs in eval mode count too.
+    A block may be listed twice: each of its places has the count of all its runs. The function leaves nothing on the
+    blocks, their parts and their parameters, such as a hook or an attribute, even if `step` raises an error; the error
+    reaches the caller. Read: PyTorch's `nn.Module.register_forward_pre_hook`
     """
     ### BEGIN SOLUTION
     counts = [0] * len(blocks)
@@ -264,7 +265,8 @@ def plan(layers: Sequence[Layer], budget: int) -> list[int]:
     """Returns the places of the layers to recompute, ascending: a peak of at most `budget` bytes, for the fewest FLOPs.
 
     The plan is exact: no other choice within the budget recomputes fewer FLOPs. There are at most 10 layers, so you can
-    try all 1,024 choices. Without layers, the plan is an empty list. ValueError if no choice fits.
+    try all 1,024 choices. FLOPs have no upper limit. Without layers, the plan is an empty list. ValueError if no choice
+    fits.
     """
     ### BEGIN SOLUTION
     best: list[int] | None = None

@@ -86,6 +86,23 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "counted_by_module",
+        fails=("runs_per_block/counts",),
+        read="labs/lab-05-activation-checkpointing.md#exercises",
+        explanation="""A block that is listed twice, as with shared weights, gets two hooks that add to one count, so
+        each of its runs counts twice. Let each hook add to the count of its own place.""",
+        change="""
+-    counts = [0] * len(blocks)
++    counts = {block: 0 for block in blocks}
+@@
+-            counts[place] += 1
++            counts[module] += 1
+@@
+-    return counts
++    return [counts[block] for block in blocks]
+""",
+    ),
+    KnownWrong(
         "backward_counted",
         fails=("runs_per_block/counts",),
         read="handbook/recomputation.md#the-number-of-segments",
@@ -1486,6 +1503,21 @@ def peak_bytes(layers, recomputed):
 """,
     ),
     KnownWrong(
+        "infinity_too_small",
+        fails=("plan/cheapest",),
+        read=BUDGET,
+        explanation="""The search for the fewest FLOPs begins with a number that is meant to be larger than that of any
+        plan, such as 10**9. Large layers have more FLOPs, so no plan that fits is taken. Begin with None or
+        math.inf.""",
+        change="""
+-    least = 0
++    least = 10**9
+@@
+-        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
++        if flops < least and peak_bytes(layers, places) <= budget:
+""",
+    ),
+    KnownWrong(
         "all_or_nothing",
         fails=("plan/cheapest",),
         read=BUDGET,
@@ -1585,6 +1617,10 @@ def plan(layers, budget):
 
 HURRIED = {
     "runs_per_block": {
+        "counts in train mode only": """
+-            counts[place] += 1
++            counts[place] += module.training
+""",
         "warms up first": """
          step()
 +        step()

@@ -42,7 +42,8 @@ TINY_MS, TINY_SHARE = 0.02, 0.2  # mean self time of a call; share of all operat
 def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Returns the time that `intervals` (start, end) cover, as intervals that neither overlap nor touch, sorted.
 
-    `intervals` may be in any order. The function does not change the list. Read: handbook/profiling.md
+    `intervals` may be in any order. Each result is a tuple or a list of two numbers. The function does not change the
+    list it is given. Read: handbook/profiling.md
     """
     ### BEGIN SOLUTION
     whole: list[tuple[float, float]] = []
@@ -92,10 +93,10 @@ def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, 
 def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]:
     """Returns calls and self time of each operation in the measured steps: its name -> (calls, milliseconds).
 
-    Operations are of kind "cpu_op", and count if they begin inside a measured step. An operation may call others, which
-    then lie inside it on the same thread. An operation's self time is its duration minus the durations of the
-    operations that it calls directly, also of those that begin after the step. So the self times of a thread add up to
-    the time in which its operations ran.
+    A list of the two numbers counts as a tuple. Operations are of kind "cpu_op", and count if they begin inside a
+    measured step. An operation may call others, which then lie inside it on the same thread. An operation's self time
+    is its duration minus the durations of the operations that it calls directly, also of those that begin after the
+    step. So the self times of a thread add up to the time in which its operations ran.
 
     Read: handbook/profiling.md
     """
@@ -212,8 +213,9 @@ def patients() -> dict[str, str]:
 def gradient_norm(module: nn.Module) -> float:
     """Returns the L2 norm of the gradients of all of the module's parameters, taken as one vector.
 
-    Parameters without a gradient, such as frozen parameters, add nothing; without any gradient the norm is 0.0. A
-    parameter that the module uses in two places counts once. The gradients stay as they are. They are squared and added
+    Parameters without a gradient, such as those that were frozen before backward, add nothing; without any gradient the
+    norm is 0.0. A parameter that is frozen after backward still has a gradient, which counts. A parameter that the
+    module uses in two places counts once. The gradients stay as they are. They are squared and added
     in their own dtype or a wider one, at least in float32: the square of 300 is too large for float16. Read:
     handbook/backpropagation.md
     """
@@ -234,7 +236,7 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
     The notes are scalar tensors without a graph, under create_graph=True too, computed in the tensor's own dtype but at
     least in float32. Each has memory of its own, for one number, and nothing else is kept. They stay on the device:
     only the caller reads them, because a read waits for the device. The model's results, gradients and modes do not
-    change. Read: handbook/backpropagation.md
+    change, also where the next module changes the output in place. Read: handbook/backpropagation.md
     """
     ### BEGIN SOLUTION
     handles: list[Any] = []

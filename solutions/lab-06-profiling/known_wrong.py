@@ -171,6 +171,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "steps_in_the_order_of_events",
+        fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
+        read=WARM_UP,
+        explanation="""The steps stay in the order of the events, which need not be that of time, so other steps than
+        the first are left out as warm-up. Sort the steps by time.""",
+        change="""
+-    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
++    steps = [(start, end) for name, start, end in spans if name.startswith("ProfilerStep#")][warmup:]
+""",
+    ),
+    KnownWrong(
         "sorts_steps_by_name",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read=WARM_UP,
@@ -920,6 +931,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "frozen_parameters_left_out",
+        fails=("gradient_norm/norm",),
+        read=HOOKS,
+        explanation="""Parameters that do not require a gradient are left out. A parameter that was frozen after the
+        backward pass still has its gradient, which clipping would count. Test `.grad`, not `requires_grad`.""",
+        change="""
+-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
++    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
++    gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
+""",
+    ),
+    KnownWrong(
         "gradients_clipped",
         fails=("gradient_norm/norm",),
         read=HOOKS,
@@ -1102,7 +1125,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "gradient_of_the_input",
-        fails=("note/gradient", "note/end"),
+        fails=("note/gradient", "note/end", "note/undisturbed"),
         read=HOOKS,
         explanation="""The gradient's note is that of the module's input, which is the output of the module before. A
         full backward hook receives two gradients: `grad_input`, of the module's inputs, and `grad_output`, of its
@@ -1116,6 +1139,36 @@ KNOWN_WRONG = (
 +    def backward_hook(module: nn.Module, grad_input: Any, grad_output: Any) -> None:
 +        if grad_input and grad_input[0] is not None:
 +            gradients.append(wide(grad_input[0]).norm())
++
++    warnings.simplefilter("ignore")  # torch warns where no input needs a gradient
++    handles.append(module.register_full_backward_hook(backward_hook))
+""",
+        definitions="""
+import warnings
+""",
+    ),
+    KnownWrong(
+        "full_backward_hook",
+        fails=("note/undisturbed",),
+        read=HOOKS,
+        explanation="""A full backward hook is registered on the module. Torch then makes the module's output a view,
+        and an operation that changes this view in place, such as nn.ReLU(inplace=True), raises an error. A hook on the
+        output itself, output.register_hook, does not change the output.""",
+        change="""
+-        if output.requires_grad:
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
+
+     def stop() -> None:
++        on.clear()
+         for handle in handles:
+             handle.remove()
+
+     handles.append(module.register_forward_hook(hook))
++    on = [True]
++
++    def backward_hook(module, grad_input, grad_output):
++        if on:
++            gradients.append(wide(grad_output[0]).norm())
 +
 +    warnings.simplefilter("ignore")  # torch warns where no input needs a gradient
 +    handles.append(module.register_full_backward_hook(backward_hook))

@@ -71,7 +71,7 @@ def same_start(model: nn.Module) -> None:
     """Gives every rank the model of rank 0: one broadcast for each parameter and each buffer.
 
     Frozen parameters count, and buffers of any dtype, also those that no state_dict holds (persistent=False). Tensors
-    may have any memory layout, such as channels_last. A tied parameter, found under two names, is sent once. The model
+    may have any memory layout, such as channels_last. A tied parameter, found in two modules, is sent once. The model
     keeps its tensors, because an optimizer may hold them already: only their numbers change. `requires_grad` and the
     mode, train or eval, stay.
 
@@ -89,8 +89,8 @@ def data_parallel(model: nn.Module) -> None:
     The ranks begin with different weights; `same_start` above changes that. From then on, when backward returns, each
     `p.grad` is the mean over the ranks of the accumulated gradients, in train and in eval mode. So K batches of equal
     size, one per rank, give the gradient of one batch with all of them. Each trainable parameter is averaged as soon as
-    its gradient is complete, by one all-reduce per backward, in the gradient's dtype. A tied parameter, found under two
-    names, is averaged once. A frozen parameter costs nothing in backward. A parameter that no rank's loss depends on
+    its gradient is complete, by one all-reduce per backward, in the gradient's dtype. A tied parameter, found in two
+    modules, is averaged once. A frozen parameter costs nothing in backward. A parameter that no rank's loss depends on
     keeps the gradient None. (If some ranks use a parameter and others do not, this function hangs; `overlap` below does
     not.)
 

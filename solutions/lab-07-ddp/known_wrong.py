@@ -402,11 +402,12 @@ def same_start(model):
         "tied_sent_twice",
         fails=("same_start/once",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A tied parameter has two names and is sent for each of them. The values are right, but the
-        tensor, often the largest of the model, is sent twice. `model.parameters()` returns each parameter once.""",
+        explanation="""A tied parameter belongs to two modules and is sent for each of them. The values are right, but
+        the tensor, often the largest of the model, is sent twice. `model.parameters()` returns each parameter once.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
-+    for tensor in (*(p for _, p in model.named_parameters(remove_duplicate=False)), *model.buffers()):
++    own = (p for module in model.modules() for p in module.parameters(recurse=False))
++    for tensor in (*own, *model.buffers()):
 """,
     ),
     KnownWrong(
@@ -619,12 +620,12 @@ def data_parallel(model):
         "tied_twice",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A tied parameter has two names and is averaged for each of them. The second mean changes nothing,
-        so the values are right, but the gradient, often the largest of the model, is sent twice. `model.parameters()`
-        returns each parameter once.""",
+        explanation="""A tied parameter belongs to two modules and is averaged for each of them. The second mean changes
+        nothing, so the values are right, but the gradient, often the largest of the model, is sent twice.
+        `model.parameters()` returns each parameter once.""",
         change="""
 -    for parameter in model.parameters():
-+    for _, parameter in model.named_parameters(remove_duplicate=False):
++    for parameter in (p for module in model.modules() for p in module.parameters(recurse=False)):
 """,
     ),
     KnownWrong(
@@ -1542,6 +1543,10 @@ HURRIED = {
 """,
     },
     "same_start": {
+        "tied ones twice, by name": """
+-    for tensor in (*model.parameters(), *model.buffers()):
++    for tensor in (*(p for _, p in model.named_parameters(remove_duplicate=False)), *model.buffers()):
+""",
         "matrices only": """
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in (*(p for p in model.parameters() if p.dim() > 1), *model.buffers()):

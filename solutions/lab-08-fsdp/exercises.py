@@ -44,7 +44,7 @@ def gather(part: Tensor, shape: torch.Size) -> Tensor:
     """Returns the whole tensor of that shape, () included, from all ranks' parts, on every rank: the inverse of `cut`.
 
     One all-gather, in which each rank sends its part once. The padding at the end does not belong to the whole tensor,
-    which has the dtype of the part.
+    which has the dtype of the part. There may be no padding.
     """
     ### BEGIN SOLUTION
     whole = part.new_empty(part.numel() * dist.get_world_size())
@@ -75,7 +75,8 @@ def clip_part(gradient: Tensor, numel: int, max_norm: float) -> float:
 
     `gradient` is this rank's part, as `cut` makes it, of a gradient of `numel` numbers. The padding is undefined and
     may be nan: it does not belong to the gradient. The norm is that of the whole gradient, and every rank multiplies
-    its part, in place, by the same number. One all-reduce, of one number.
+    its part, in place, by the same number. One all-reduce, of one number. PyTorch divides `max_norm` by the norm plus
+    1e-6, which is right here too.
 
     Returns a Python float, the same on every rank. Write it by hand, without torch.nn.utils.
     Read: handbook/sharding-and-zero.md, "Changes in the loop"
@@ -133,8 +134,8 @@ def whole_weights(module: nn.Module, part: nn.Parameter) -> tuple[Tensor, dict[s
 
     Returns (full, weights). One all-gather fills `full`: N * part.numel() numbers of the part's dtype, a leaf of
     autograd's graph that requires a gradient if gradients are on (torch.is_grad_enabled()). `weights` has a view into
-    `full` for each name of module.named_parameters(), in the parameter's shape. Views are no copies: freeing `full`
-    frees all of them. The function does not change `part`.
+    `full` for each name of module.named_parameters(), in the parameter's shape, so that backward fills full.grad.
+    Views are no copies: freeing `full` frees all of them. The function does not change `part`.
     """
     ### BEGIN SOLUTION
     full = part.new_empty(part.numel() * dist.get_world_size())
@@ -235,7 +236,8 @@ def save_parts(folder: Path, part: Tensor, numel: int) -> None:
     others may write before rank 0 begins. No weights are sent between ranks. `part` is float32 or float64; the function
     does not change it.
 
-    Rank r writes `part-{r}.bin`: the bytes of its numbers, without padding. Rank 0 writes `manifest.json`:
+    Rank r writes `part-{r}.bin`: the bytes of its numbers, without padding. Several of the last ranks may have fewer
+    numbers than a part, or none. Rank 0 writes `manifest.json`:
     {"numel": 10, "dtype": "float64", "counts": [4, 4, 2]}, dtype by its NumPy name, counts by rank.
     Read: handbook/sharding-and-zero.md, "Checkpoints"
     """

@@ -123,6 +123,17 @@ def cut(whole, rank, ranks):
 """,
     ),
     KnownWrong(
+        "cut_off_by_the_padding",
+        fails=("flat/gather",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""Where there is no padding, the slice `[:-padding]` is `[:-0]`, which is empty. Take the first
+        shape.numel() numbers instead.""",
+        change="""
+-    return whole[: shape.numel()].view(shape)
++    return whole[: -(whole.numel() - shape.numel())].view(shape)
+""",
+    ),
+    KnownWrong(
         "one_tensor_for_all_parts",
         fails=("flat/gather",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -678,8 +689,9 @@ def zero1_step(parameters, part, optimizer):
         fails=("whole_weights/views",),
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""No gradient of the weights reaches `full`. They share its memory, but autograd does not connect
-        them with it, as with views of `full.detach()` or `full.data`: backward ends at the views, and full.grad stays
-        None. Make views of `full` itself, after `requires_grad_`.""",
+        them with it: they are views of `full.detach()` or `full.data`, or were made under no_grad or before
+        `requires_grad_`. Backward ends at the views, and full.grad stays None. Make views of `full` itself, with
+        gradients on, after `requires_grad_`.""",
         change="""
 -    pieces = full[: sum(sizes)].split(sizes)
 +    pieces = full.detach()[: sum(sizes)].split(sizes)
@@ -783,6 +795,18 @@ def zero1_step(parameters, part, optimizer):
 @@
 -        if reshard:
 -            y.register_hook(before_backward)
+""",
+    ),
+    KnownWrong(
+        "too_few_bytes_again",
+        fails=("sharded_forward/output",),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""In backward, too few bytes are allocated for the whole weights: 4 for each number, and float64
+        has 8. `resize_` of a storage takes bytes. Note full.untyped_storage().nbytes() before you free it, or multiply
+        by full.element_size().""",
+        change="""
+-        memory.resize_(room)
++        memory.resize_(4 * full.numel())
 """,
     ),
     KnownWrong(
@@ -1220,6 +1244,18 @@ def sharded_forward(module, part, x, reshard):
 """,
     ),
     KnownWrong(
+        "one_short_part_at_most",
+        fails=("save_parts/files",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""Here only the last rank can have fewer numbers than a part. 5 numbers on 4 ranks are in parts of
+        2, 2, 1 and 0 numbers, and the last count becomes -1. The count of rank r is min(size, max(0, numel - r *
+        size)).""",
+        change="""
+-    counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
++    counts = [size] * (ranks - 1) + [numel - size * (ranks - 1)]
+""",
+    ),
+    KnownWrong(
         "rank_0_writes_everything",
         fails=("save_parts/files", "save_parts/sends-none"),
         read="handbook/sharding-and-zero.md#checkpoints",
@@ -1511,6 +1547,20 @@ HURRIED = {
 """,
     },
     "whole_weights": {
+        "views before the gradient is required": """
+-    full.requires_grad_(torch.is_grad_enabled())
+@@
+-    return full, {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
++    weights = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
++    return full.requires_grad_(torch.is_grad_enabled()), weights
+""",
+        "views under no_grad": """
+-    pieces = full[: sum(sizes)].split(sizes)
+-    return full, {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
++    with torch.no_grad():
++        pieces = [piece.view(shape) for piece, shape in zip(full[: sum(sizes)].split(sizes), shapes.values())]
++    return full, dict(zip(shapes, pieces, strict=True))
+""",
         "no gradients": """
 -    full.requires_grad_(torch.is_grad_enabled())
 """,

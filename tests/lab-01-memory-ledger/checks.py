@@ -122,13 +122,30 @@ def every_case(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def adds_up(got: Answers, expected: Answers) -> str | None:
+    """Passes if 30 equal pairs of layers keep 30 times the bytes of one pair."""
+    if got["deep"] is True:
+        return None
+    return (
+        "30 pairs of linear and GELU do not keep 30 times the bytes of one pair. Where a saved tensor is freed during "
+        "the call, another one gets its address; or the count depends on earlier calls."
+    )
+
+
 def found(words: Callable[[int], str]) -> Judge:
     """Passes if every search returned the reference's answer; `words` describes the first search that did not."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        for one, wanted in zip(got["found"], expected["found"], strict=True):
-            if not _same(one, wanted):
-                return f"{words(wanted)}; the function returned {_text(one)}."
+        wanted_list = expected["found"]
+        others = items_of(got, "in reverse", len(wanted_list)) if "in reverse" in expected else got["found"]
+        for one, other, wanted in zip(got["found"], others, wanted_list, strict=True):
+            if not (_same(one, wanted) and _same(other, wanted)):
+                depends = (
+                    f" Called in another order, it returned {_text(other)}: the answer depends on earlier calls. Keep "
+                    "nothing from one call to the next."
+                )
+                differ = not equal(one, other)
+                return f"{words(wanted)}; the function returned {_text(one)}.{depends if differ else ''}"
         return None
 
     return all_of(same_length("found"), judge)
@@ -306,7 +323,7 @@ EXERCISES = (
                 "counts a tensor that two layers share once, and no weights",
                 points=2,
                 probe="chain",
-                judge=whole_number("bytes", "bytes that linear, ReLU, linear keep", "shape"),
+                judge=all_of(whole_number("bytes", "bytes that linear, ReLU, linear keep", "shape"), adds_up),
             ),
             Check(
                 "saved_bytes/views",
@@ -352,7 +369,7 @@ EXERCISES = (
                 "leaves out views of parameters and buffers, which are the model's own memory",
                 points=1,
                 probe="own_buffers",
-                judge=whole_number("bytes", "bytes that a linear layer, a gain and a mask in a buffer keep", "shape"),
+                judge=whole_number("bytes", "bytes that a linear layer, a gain and two masks in buffers keep", "shape"),
             ),
             Check(
                 "saved_bytes/token-ids",

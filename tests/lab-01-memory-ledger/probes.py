@@ -5,6 +5,7 @@ Every answer is a count of bytes or parameters, so a right answer is equal to th
 
 import random
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rankzero.exercises.probes.left_behind import Attached
+from rankzero.exercises.probes.loader import load
 from rankzero.exercises.probes.untrusted_values import described, dict_items, gradients, in_training, type_name, weights
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
@@ -177,10 +179,18 @@ def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tens
 
 
 def chain(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for linear, ReLU, linear: both the ReLU and the second layer save the ReLU's output."""
+    """Counts for linear, ReLU, linear: both the ReLU and the second layer save the ReLU's output.
+
+    Tells also whether 30 equal pairs of layers keep 30 times the bytes of one pair: a freed tensor's address would be
+    used again, for a random number of them.
+    """
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.ReLU(), nn.Linear(3 * width, 5))
-    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
+    counted = whole(learner.saved_bytes(model, x))
+    deep, rows = nn.Sequential(*(one for _ in range(30) for one in (nn.Linear(64, 64), nn.GELU()))), torch.ones(9, 64)
+    of_all, of_a_pair = (whole(learner.saved_bytes(layers, rows)) for layers in (deep, deep[:2]))
+    adds_up = type(of_all) is type(of_a_pair) is int and of_all == 30 * of_a_pair
+    return {"shape": list(x.shape), "bytes": counted, "deep": adds_up}
 
 
 def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -237,27 +247,29 @@ def square(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class _Masked(nn.Module):
-    """Multiplies a layer's output by a parameter and by a buffer: autograd saves a view of each.
+    """Multiplies a layer's output by a parameter and by buffers, one of them not in state_dict(): autograd saves these.
 
-    Both are parts of larger storages: no address of a tensor is that of its storage, or of another tensor.
+    They are parts of larger storages: no address of a tensor is that of its storage, or of another tensor.
     """
 
     mask: Tensor
+    causal: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width, bias=False)
         self.gain = nn.Parameter(torch.ones(width + 2)[1:])
         self.register_buffer("mask", torch.ones(width + 3)[2:])
+        self.register_buffer("causal", torch.ones(width + 5)[4:], persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, width] -> [B, T, width]"""
-        masked: Tensor = self.linear(x) * self.gain[1:] * self.mask[1:]
+        masked: Tensor = self.linear(x) * self.gain[1:] * self.mask[1:] * self.causal[1:]
         return masked
 
 
 def own_buffers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a model that saves views of a parameter and a buffer of its own, which are no cost of the batch."""
+    """Counts for a model that saves views of a parameter and of buffers of its own, which are no cost of the batch."""
     width, x = _sequences(seed)
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Masked(width), x))}
 
@@ -371,8 +383,14 @@ def _of_all_sizes(draw: random.Random) -> list[Case]:
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Searches for answers of all sizes, including numbers next to powers of two."""
-    return _search(learner, _of_all_sizes(random.Random(seed)))
+    """Searches for answers of all sizes, including numbers next to powers of two.
+
+    Searches also in the reverse order with the file loaded again: an answer that differs depends on earlier calls.
+    """
+    cases = _of_all_sizes(random.Random(seed))
+    found = _search(learner, cases)
+    second = _search(load(Path(str(learner.__file__))), cases[::-1])
+    return found | {"in reverse": second["found"][::-1]}
 
 
 def _filled(draw: random.Random) -> list[Case]:

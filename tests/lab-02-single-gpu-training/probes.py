@@ -81,10 +81,13 @@ def make_half(seed: int) -> GPT:
     return model
 
 
-def groups(model: nn.Module) -> list[dict[str, Any]]:
-    """Returns a model's parameters in two groups of an optimizer: the vectors, such as weights of norms, and others."""
+def groups(model: nn.Module, **of_vectors: float) -> list[dict[str, Any]]:
+    """Returns a model's parameters in two groups of an optimizer: the vectors, such as weights of norms, and others.
+
+    `of_vectors` are settings of the vectors' group, such as its own learning rate.
+    """
     vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
-    return [{"params": [p for p in model.parameters() if p.dim() > 1]}, {"params": vectors}]
+    return [{"params": [p for p in model.parameters() if p.dim() > 1]}, {"params": vectors, **of_vectors}]
 
 
 def make_batch(seed: int, number: int = 0, size: int | None = None) -> tuple[Tensor, Tensor]:
@@ -156,7 +159,10 @@ def by_hand(*arguments: Any, **settings: Any) -> None:
 
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes a step with a gradient far above the limit, one just above it, and one just below it."""
+    """Makes a step with a gradient far above the limit, one just above it, and one just below it.
+
+    The optimizer has two groups with different learning rates.
+    """
     draw, after, norms, untouched = random.Random(seed), [], [], True
     limits = draw.uniform(1e-3, 1e-2), draw.uniform(0.8, 0.99), draw.uniform(1.01, 1.2)
     model = make_model(seed, sure=5.0)
@@ -165,7 +171,7 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
     for limit in limits:
         model, (x, y) = make_model(seed, sure=5.0), make_batch(seed)
         with patch.object(nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", by_hand):
-            returned = learner.train_step(model, SGD(groups(model), lr=1.0), x, y, float(limit * norm))
+            returned = learner.train_step(model, SGD(groups(model, lr=0.5), lr=1.0), x, y, float(limit * norm))
         norms.append(pair(returned)["norm"])
         after.append(weights(model))
         untouched &= bool((flat([x, y]) == flat(make_batch(seed))).all())
@@ -250,13 +256,13 @@ def step_in_half(learner: ModuleType, seed: int) -> dict[str, Any]:
 def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields batches of different size, the last of one sequence; only that one is hard. A generator has no length.
 
-    The last position is padding in all of them, and in the last batch most positions are.
+    The last position is padding in all of them, and in the last batch the position before it, or more of them, too.
     """
     draw = random.Random(seed)
     for number, size in enumerate((draw.randrange(4, 7), draw.randrange(2, 4), 1)):
         x, y = make_batch(seed, number, size)
         targets = y if size == 1 else torch.where(y == PADDING, y, x)
-        targets[:, -1] = PADDING
+        targets[:, -1 - (size == 1) :] = PADDING
         yield x, targets
 
 

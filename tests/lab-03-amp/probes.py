@@ -4,8 +4,9 @@ Probes compute in float64 where possible, so that equivalent computations agree 
 run in these formats, on sizes that a CPU multiplies fast.
 """
 
+import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -140,6 +141,7 @@ def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
         ([numbers * 2.0**-105], 1.0, torch.bfloat16),  # the end of bf16's range
         ([numbers], 2.0 ** -draw.randrange(2, 6), torch.float16),
         ([numbers.double() * 2.0**-130, numbers], 2.0**125, torch.bfloat16),  # fp32 holds few of the first
+        ([numbers.double() * 2.0**-130, numbers], 2.0, torch.bfloat16),  # the first are lost, and count
     ]
     before = flat(tensor for gradients, *_ in cases for tensor in gradients)
     shares = [learner.share_lost(*case) for case in cases]
@@ -508,8 +510,14 @@ def spoiled_and_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # -------------------------------------------------------------------------------------------------------- scaled_step
-def _sgd(model: nn.Module, momentum: float = 0.0, decay: float = 0.0) -> torch.optim.SGD:
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum, weight_decay=decay)
+def _groups(parameters: Sequence[nn.Parameter], rate: float) -> list[dict[str, Any]]:
+    """Returns the parameters in two groups of an optimizer; the second has the learning rate `rate`."""
+    return [{"params": parameters[:2]}, {"params": parameters[2:], "lr": rate}]
+
+
+def _sgd(model: nn.Module, momentum: float = 0.0, decay: float = 0.0, rate: float = 0.05) -> torch.optim.SGD:
+    groups = _groups([*model.parameters()], rate)
+    return torch.optim.SGD(groups, lr=0.1, momentum=momentum, weight_decay=decay)
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:
@@ -559,7 +567,7 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
         norm = float(torch.nn.utils.get_total_norm([gradient_of(p) for p in model.parameters()]))
         model.zero_grad()
         before = weights(model)
-        learner.scaled_step(model, _sgd(model), micro_batches, scale, factor * norm)
+        learner.scaled_step(model, _sgd(model, rate=0.1), micro_batches, scale, factor * norm)
         observed[f"norm {name}"], observed[f"limit {name}"], observed[f"scale {name}"] = norm, factor * norm, scale
         # With a learning rate of 0.1, the update is a tenth of the gradient that the optimizer used.
         observed[f"seen {name}"] = float(np.linalg.norm(weights(model) - before)) / 0.1
@@ -570,21 +578,29 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
 def overflow(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes steps with numbers that are not finite, after a good step, and counts changed weights and state.
 
-    One number is inf or nan, in the gradient of one micro-batch; the third step overflows in fp16 by its scale.
+    One number is inf or nan, in the gradient of one micro-batch, or the loss of one micro-batch is nan; the last steps
+    overflow in fp16 and in fp32 by their scale.
     """
-    ways = ["one inf in one gradient", "one nan in one gradient", "an overflow in fp16"]
+    bad_numbers = {"one inf in one gradient": torch.inf, "one nan in one gradient": torch.nan}
+    scales = {"an overflow in fp16": 2.0**40, "a scale of 2**127": 2.0**127}
+    ways = [*bad_numbers, "a loss of nan in one micro-batch", *scales]
     observed: dict[str, list[Any]] = {name: [] for name in ("moved", "nan", "state", "updated", "types", "losses")}
-    for way, bad in zip(ways, (torch.inf, torch.nan, None), strict=True):
-        model = make_model(seed, torch.float64 if bad else torch.float32)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    for way in ways:
+        model, bad = make_model(seed, torch.float32 if way in scales else torch.float64), bad_numbers.get(way)
+        model.norm.weight.data.mul_(30.0 if way == ways[-1] else 1.0)  # for a loss far above 2
+        optimizer = torch.optim.AdamW(_groups([*model.parameters()], 0.05), lr=0.1, weight_decay=0.1)
         micro_batches = make_micro_batches(seed, at_least=2)
         loss_of(model, *make_batch(seed + 1)).backward()
         optimizer.step()
         before, state = weights(model), _state(optimizer)
+        at_pass = (seed + ways.index(way)) % len(micro_batches)
         if bad:
             parameter = model.get_parameter("blocks.0.norm1.weight" if bad == torch.inf else "head.weight")
-            _spoil(parameter, bad, at_pass=(seed + ways.index(way)) % len(micro_batches))
-        returned = learner.scaled_step(model, optimizer, micro_batches, 16.0 if bad else 2.0**40, 1.0)
+            _spoil(parameter, bad, at_pass)
+        elif way not in scales:
+            factors = itertools.chain([1.0] * at_pass, [torch.nan], itertools.repeat(1.0))
+            model.norm.register_forward_hook(lambda _, args, out, factors=factors: out * next(factors))
+        returned = learner.scaled_step(model, optimizer, micro_batches, scales.get(way, 16.0), 1.0)
         loss, was_updated = _pair(returned)
         observed["moved"].append(int((weights(model) != before).sum()))
         observed["nan"].append(int(np.isnan(weights(model)).sum()))
@@ -760,14 +776,14 @@ def copies(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def one_master_step(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns masters and model after one step of SGD, and whether the model still has the same tensors."""
+    """Returns masters and model after one step of SGD with two groups, and whether the model has the same tensors."""
     model = half_model(seed)
     masters = [*learner.make_masters(model)]
     parameters = list(model.parameters())
     addresses = [Tensor.data_ptr(tensor) for tensor in parameters]
     give_gradients(model, seed, 1.0)
     gradients = flat(parameter.grad for parameter in parameters)
-    learner.master_step(model, masters, torch.optim.SGD(masters, lr=0.1, momentum=0.5))
+    learner.master_step(model, masters, torch.optim.SGD(_groups(masters, 0.05), lr=0.1, momentum=0.5))
     after = list(model.parameters())
     shared = {Tensor.data_ptr(tensor) for tensor in masters} & {Tensor.data_ptr(tensor) for tensor in after}
     left = flat(parameter.grad for parameter in after)

@@ -100,8 +100,13 @@ class Sometimes(GPT):
 
 
 def sgd(model: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
-    """Returns an SGD optimizer, which shows factors of the gradient that AdamW would hide."""
-    return torch.optim.SGD(model.parameters(), lr=lr)
+    """Returns an SGD optimizer, which shows factors of the gradient that AdamW would hide.
+
+    Every second parameter is in a second group, with half the learning rate.
+    """
+    parameters = [*model.parameters()]
+    groups: list[dict[str, Any]] = [{"params": parameters[::2]}, {"params": parameters[1::2], "lr": lr / 2}]
+    return torch.optim.SGD(groups, lr=lr)
 
 
 def kind_of(values: Any) -> str:
@@ -294,6 +299,8 @@ def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
         model = make_model(seed).to(dtype)
         forward = model.forward
         vars(model)["forward"] = lambda tokens, forward=forward: forward(tokens).float()
+        passes = list[None]()
+        model.norm.register_forward_hook(lambda *_, passes=passes: passes.append(None))
         observed = _accumulated(learner.accumulate(model, *make_batch(seed, k, size), k), model)
         others += [f"{kind} for {what(p)}" for kind, p in zip(observed["kinds"], model.parameters(), strict=True)]
     # The first loss is 40 and each other one 0.1, which a sum in bf16 rounds away.
@@ -302,7 +309,7 @@ def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     table.weight.data[0, 0], tokens[0] = 40, 0
     returned = learner.accumulate(table.bfloat16(), tokens, tokens.clamp(min=1), k)
     loss = a_float((tuple_items(returned, 2) or (None,))[0])
-    return observed | {"k": k, "sums": others, "bf16 loss": loss}
+    return observed | {"k": k, "sums": others, "bf16 loss": loss, "passes": len(passes)}
 
 
 def parts_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -334,7 +341,8 @@ def with_a_frozen_layer(learner: ModuleType, seed: int) -> dict[str, Any]:
     x, y = make_batch(seed, k)
     one = _accumulated(learner.accumulate(model, x, y, 1), model)
     x[-1, 0] = 1
-    many = _accumulated(learner.accumulate(Sometimes.of(model), x, y, k), model)
+    passes = ForwardRecorder(Sometimes.of(model))
+    many = _accumulated(learner.accumulate(model, x, y, k), model) | {"passes": passes.passes}
     return many | {"in one": one["gradients"], "trainable": [p.requires_grad for p in model.parameters()]}
 
 
@@ -439,7 +447,8 @@ def _epoch(learner: ModuleType, seed: int, count: int, k: int, old: bool = False
         for x, _ in micro_batches[-k:]:
             x[0, 0] = 1
     optimizer, stream = sgd(model), Stream(micro_batches)
-    optimizer.param_groups[0]["weight_decay"] = 0.5 * old
+    for group in optimizer.param_groups:
+        group["weight_decay"] = 0.5 * old
     size = len(micro_batches[0][0]) if count else 1
     updates = Updates(model, optimizer, stream)
     losses = learner.train_epoch(model, optimizer, stream if once else Repeatable(micro_batches), k)
@@ -627,8 +636,8 @@ def mixed_formats(learner: ModuleType, seed: int) -> dict[str, Any]:
 def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes an update over old gradients, with a gradient far above the limit and with a gradient below the limit.
 
-    The last micro-batch uses another parameter than those before. Weight decay would show in parameters without a
-    gradient.
+    The last micro-batch uses another parameter than those before. The optimizer has groups with different learning
+    rates. Weight decay would show in parameters without a gradient.
     """
     draw = random.Random(seed)
     norms, final_weights, steps, read, runs, kept = [], [], [], list[int](), list[dict[str, Any]](), list[int]()
@@ -638,9 +647,11 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
         model, stream = Sometimes.of(make_model(seed)), Stream(micro_batches)
         leave_old_gradients(model, seed)
         before = weights(model)
-        groups: list[dict[str, Any]] = [{"params": list[Tensor](), "weight_decay": decay} for decay in (0.0, 0.5)]
-        for name, parameter in model.named_parameters():
-            groups[name in ("unused", "position_embedding.weight")]["params"].append(parameter)
+        settings = ({"lr": 0.1}, {"lr": 0.05}, {"weight_decay": 0.5})
+        groups: list[dict[str, Any]] = [{"params": list[Tensor](), **setting} for setting in settings]
+        for number, (name, parameter) in enumerate(model.named_parameters()):
+            place = 2 if name in ("unused", "position_embedding.weight") else number % 2
+            groups[place]["params"].append(parameter)
         optimizer = torch.optim.SGD(groups, lr=0.1)
         updates = Updates(model, optimizer)
         activations = Activations(model, micro_batches[0][0])
@@ -694,11 +705,16 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains three or four passes, the last one of full groups, with a learning rate that falls at every update."""
+    """Trains three or four passes, the last one of full groups, with a learning rate that falls at every update.
+
+    The scheduler has taken a step before, as in a run that resumes.
+    """
     draw, model = random.Random(seed), make_model(seed)
     head, *rest = model.parameters()
     optimizer = torch.optim.SGD([{"params": rest, "lr": 0.1}, {"params": [head], "lr": 0.02}])
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, draw.uniform(0.4, 0.9))
+    optimizer.step()  # without gradients, so that torch does not warn
+    scheduler.step()
     k = draw.randrange(2, 5)
     # The leftovers of the first two passes would fit into one group.
     lengths = [draw.randrange(2, 4) * k + rest for rest in (1, draw.randrange(1, k), draw.randrange(1, k))]

@@ -62,8 +62,8 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
     """Each block's count."""
     if equal(got["counts"], expected["counts"]):
         return None
-    blocks = len(expected["counts"])
-    return f"the counts of {blocks} blocks are {shorten(got['counts'])}; expected the list {expected['counts']}."
+    listed = f"{len(expected['counts'])} listed blocks, of which the first and the last are the same,"
+    return f"the counts of {listed} are {shorten(got['counts'])}; expected the list {expected['counts']}."
 
 
 def nothing_left(got: Answers, expected: Answers) -> str | None:
@@ -285,12 +285,13 @@ def several_backwards(got: Answers, expected: Answers) -> str | None:
 def seen_dtypes(got: Answers, expected: Answers) -> str | None:
     """Each run under the autocast of the first."""
     found = got["seen"] if isinstance(got["seen"], list) else []
-    for place, (mine, wanted) in enumerate(zip(found, expected["seen"], strict=False)):
+    if len(found) != len(expected["seen"]):
+        runs = f"{len(found)} times; expected {len(expected['seen'])}, once in each forward and once in each backward"
+        return f"two checkpointed steps ran the block {runs}."
+    for place, (mine, wanted) in enumerate(zip(found, expected["seen"], strict=True)):
         if not equal(mine, wanted):
             which = ("first run under autocast", "second run of it", "first run without", "second run of it")[place]
             return f"in the {which}, a linear layer gives {shorten(mine)}; expected {wanted}."
-    if len(found) != len(expected["seen"]):
-        return f"two checkpointed steps ran the block {len(found)} times; expected {len(expected['seen'])}."
     return None
 
 

@@ -165,10 +165,14 @@ class Unwritten(list[int]):
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts runs of 3 to 6 blocks, 0 to 11 each: the first goes backward, the second has gradients, others none."""
+    """Counts runs of 3 to 6 blocks, 0 to 11 each: the first goes backward, the second has gradients, others none.
+
+    The first block is listed twice; the last one is in eval mode.
+    """
     torch.manual_seed(seed)
     draw = random.Random(seed)
     blocks = nn.ModuleList(Block(diary=Unwritten()) for _ in range(draw.randrange(3, 7)))
+    blocks[-1].eval()
     times = [draw.randrange(2, 12), 0, *(draw.randrange(1, 12) for _ in blocks[2:])]
     x, steps = numbers(ROWS, WIDTH), 0
 
@@ -182,7 +186,7 @@ def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
                 if run == 0:
                     backward_of(y)
 
-    returned = learner.runs_per_block(blocks, step)
+    returned = learner.runs_per_block([*blocks, blocks[0]], step)
     return {"counts": whole(returned), "steps": steps, "gradients": gradients(blocks)}
 
 
@@ -945,9 +949,12 @@ def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def _one_or_two(seed: int) -> tuple[Sizes, int]:
-    """Returns layers and a budget: one expensive layer meets it, and so do two layers that together cost more."""
+    """Returns layers and a budget: one expensive layer meets it, and so do two layers that together cost more.
+
+    The cheapest plan costs 10**18 FLOPs or more, as much as a search may take for infinity; the sum of all fits int64.
+    """
     draw = random.Random(seed)
-    size, cost = draw.randrange(100, 200), draw.randrange(100, 200)
+    size, cost = draw.randrange(100, 200), draw.randrange(100, 200) * 10**15
     sizes = [[5 * size, size, 10 * cost], *[[3 * size, size, 6 * cost]] * 2]
     draw.shuffle(sizes)
     return [*sizes, [9 * size, size, cost]], (11 - 4 + 9) * size

@@ -14,7 +14,7 @@ RIGHT = {
 -    handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
 +    runs = __import__("collections").Counter()
 +    note = lambda module, *_: runs.update([id(module)])
-+    handles = [block.register_forward_hook(note, always_call=True) for block in blocks]
++    handles = [block.register_forward_hook(note, always_call=True) for block in dict.fromkeys(blocks)]
 @@
 -    return counts
 +    return [runs[id(block)] for block in blocks]

@@ -64,7 +64,7 @@ def fractions(where: str) -> Judge:
             return "the function changes the events that are passed to it; expected them to stay as they are."
         for phase in PHASES:
             if not equal(got[phase], expected[phase], TOLERANCE):
-                both = off_by(got[phase], expected[phase], 1e-3, "such as that of times to microseconds").rstrip(".")
+                both = off_by(got[phase], expected[phase], 1e-3, WHY_SMALL).rstrip(".")
                 added = f"your fractions add up to {worded(got['sum'])}{common_factor(got, expected)}"
                 return f"{where}, the fraction of {phase} {both}; {added}."
         return None
@@ -72,6 +72,7 @@ def fractions(where: str) -> Judge:
     return judge
 
 
+WHY_SMALL = "such as that of times to microseconds, or from other steps than the measured ones"
 # Other units, by the factor that they bring.
 UNITS = {100.0: "that is a percentage", 1000.0: "look at the units", 1e-3: "look at the units"}
 
@@ -325,6 +326,11 @@ def undisturbed(got: Answers, expected: Answers) -> str | None:
         return f"the loss of a step with notes {mismatch_text(got['loss'], expected['loss'])}"
     if not equal(got["gradients"], expected["gradients"]):
         return "the gradients after a step with notes differ from those of a step without notes."
+    if not equal(got["in place"], ""):
+        step = "a step in which nn.ReLU(inplace=True) changes the noted output raised an error"
+        return f"{step}: {shorten(got['in place'])}."
+    if not equal(got["gradients in place"], expected["gradients in place"]):
+        return "the gradients differ if nn.ReLU(inplace=True) changes the noted output."
     if not equal(got["random"], expected["random"]):
         return "the run draws other random numbers after a step with notes."
     return None if equal(got["training"], expected["training"]) else "the mode of a module, train or eval, has changed."
@@ -704,7 +710,7 @@ EXERCISES = (
                     is_of_type("float", "a Python float"),
                     number_equals("before", "the norm before any backward", 0),
                     number_equals("frozen", "the norm of a frozen layer", 0),
-                    norm_equals("part", "the norm of a layer with weight and bias"),
+                    norm_equals("part", "the norm of a layer that was frozen after backward"),
                     norm_equals("whole", "the norm of a model with a frozen part"),
                     norm_equals("tied", "the norm of a module that uses one layer twice"),
                     norm_equals("pair", "the norm of two layers that share their weight"),

@@ -71,9 +71,14 @@ class Trace:
         self.now += self.draw.randrange(1, 60)  # time between two steps belongs to no step
 
     def shuffled(self) -> list[Event]:
-        """Returns all events in random order."""
+        """Returns all events in random order, but the first step after the others, so that code must sort the steps."""
         self.draw.shuffle(self.events)
-        return self.events
+        events: list[Event] = self.events
+        names = [event["name"] * (event.get("cat") == "user_annotation") for event in events]
+        steps = [place for place, name in enumerate(names) if name.startswith("ProfilerStep#")]
+        first = min(steps, key=lambda place: events[place]["ts"])
+        events[first], events[steps[-1]] = events[steps[-1]], events[first]
+        return events
 
 
 def plain_steps(
@@ -502,11 +507,15 @@ def notes(log: Any, name: str, kind: str) -> list[int | float | None]:
 
 
 def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns gradient norms: after and before backward, of a part, of a frozen part, and with a layer used twice."""
+    """Returns gradient norms: after and before backward, of a part, of a frozen part, and with a layer used twice.
+
+    The output layer is frozen after backward, so its gradient counts.
+    """
     model = Small(seed)
     before = learner.gradient_norm(model)
     model.embedding.weight.requires_grad_(False)
     (1000 * loss_of(model, seed)).backward()
+    model.head.requires_grad_(False)
     tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
     width = model.shared.in_features
     other = nn.Linear(width, width, dtype=torch.float64)
@@ -675,13 +684,24 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns loss, gradients, modes and the next random number of a noted step."""
+    """Returns loss, gradients, modes and the next random number of a noted step.
+
+    Also the error and the gradients of a step in which another module changes a noted output in place.
+    """
     model = Small(seed)
     model.head.eval()
     with Noted(learner, first=model.embedding, twice=model.shared, out=model.head):
         loss = loss_of(model, seed)
         loss.backward()
+    layer, raised = nn.Linear(3, 3), ""
+    with Noted(learner, layer=layer):
+        try:
+            nn.ReLU(inplace=True)(layer(torch.ones(2, 3) + seed % 7)).sum().backward()
+        except RuntimeError as error:
+            raised = str(error)[:100].partition(". ")[0]
     return {
+        "in place": raised,
+        "gradients in place": gradients(layer),
         "loss": loss.item(),
         "gradients": gradients(model),
         "random": torch.rand(1).item(),

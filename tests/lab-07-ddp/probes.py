@@ -324,8 +324,8 @@ def low_parameters() -> nn.ParameterList:
 class Net(nn.Module):
     """Three layers, two buffers that forward reads, and special cases of gradients.
 
-    `twin` is `last` under another name, so that layer is used twice. If `special`, `middle` is frozen, a layer `spare`
-    is never used, `grid` has another memory layout, and there are parameters and buffers of other dtypes.
+    `twin` is a layer with the weight of `last`, so that weight is used twice. If `special`, `middle` is frozen, a layer
+    `spare` is never used, `grid` has another memory layout, and there are parameters and buffers of other dtypes.
     """
 
     def __init__(self, seed: int, sizes: Sizes, *, special: bool = False) -> None:
@@ -335,7 +335,8 @@ class Net(nn.Module):
         self.first = nn.Linear(inputs, inner)
         self.middle = nn.Linear(inner, outputs)
         self.last = nn.Linear(outputs, outputs)
-        self.twin = self.last
+        self.twin = nn.Linear(outputs, outputs)
+        self.twin.weight = self.last.weight
         self.register_buffer("shift", torch.randn(outputs))
         self.register_buffer("scale", torch.rand(outputs) + 0.5, persistent=False)
         if special:
@@ -622,7 +623,8 @@ def reduced(learner: ModuleType, seed: int) -> dict[str, Any]:
 class Chain(nn.Module):
     """Layers in another order than that of their creation; `seen` is called before the first layer's gradients.
 
-    One layer has a second name, like a tied layer, one parameter is frozen, and two have a dtype of their own.
+    The weight of one layer is tied to that of another module, which forward does not call, one parameter is frozen, and
+    two have a dtype of their own.
     """
 
     ORDER = (0, 2, 1, 4, 3, 5)  # so that backward does not complete the layers in the order of their creation
@@ -631,7 +633,8 @@ class Chain(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         self.layers = nn.ModuleList(nn.Linear(width if n else inputs, width) for n in range(6))
-        self.tied = self.layers[3]
+        self.tied = nn.Linear(width, width, bias=False)
+        self.layers[3].weight = self.tied.weight
         self.frozen = nn.Parameter(torch.rand(width) + 0.5, requires_grad=False)
         self.seen: Callable[[Tensor], None] | None = None
         self.double()

@@ -158,10 +158,21 @@ def calls(name: str, what: What) -> Judge:
         for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
             for of, one, other in zip(names_of(what, expected), mine, wanted, strict=True):
                 if one != other:
-                    return f"{of}: rank {rank} called {listed(one)}; expected {listed(other)}."
+                    return f"{of}: {calls_differ(rank, one, other)}"
         return None
 
     return all_of(has_form(name, list_of(collective), 2), judge)
+
+
+def calls_differ(rank: int, mine: Sequence[str], wanted: Sequence[str]) -> str:
+    """Returns what a rank called and should have called; of more than three collectives, the first that differs."""
+    if len(mine) + len(wanted) <= 3 or mine == wanted:
+        return f"rank {rank} called {listed(mine)}; expected {listed(wanted)}."
+    place = next((place for place, pair in enumerate(zip(mine, wanted, strict=False)) if pair[0] != pair[1]), -1)
+    place = min(len(mine), len(wanted)) if place < 0 else place
+    one = mine[place] if place < len(mine) else "missing"
+    other = wanted[place] if place < len(wanted) else f"no more than {len(wanted)}"
+    return f"collective {place + 1} on rank {rank} is {one}; expected {other}."
 
 
 def listed(every: Sequence[str]) -> str:
@@ -418,7 +429,7 @@ def views_of_full(got: Answers, expected: Answers) -> str | None:
             if apart := got["apart"][rank][turn]:
                 return (
                     f"on rank {rank}, the gradients of {apart} weights do not reach full: make the weights views of "
-                    "full itself, not of full.detach() or full.data."
+                    "full itself, with gradients on, after full.requires_grad_()."
                 )
             if changed:
                 return f"on rank {rank}, {changed} numbers of the part were changed."
@@ -432,10 +443,10 @@ def collectives(name: str, function: str) -> Judge:
         for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
             if mine != wanted:
                 one, right = next((a, b) for a, b in zip(mine, wanted, strict=True) if a != b)
-                told = [
-                    listed(calls) if not calls or isinstance(calls[0], str) else str(calls) for calls in (one, right)
-                ]
-                return f"{function} on rank {rank} called {shorten(told[0], 200)}; expected {told[1]}."
+                if isinstance(right[0], list):  # of several calls
+                    every = [call for each in one for call in each], [call for each in right for call in each]
+                    one, right = next((pair for pair in zip(one, right, strict=False) if pair[0] != pair[1]), every)
+                return f"in {function}, {calls_differ(rank, one, right)}"
         return None
 
     return judge
@@ -526,8 +537,7 @@ def without_gradients(got: Answers, expected: Answers) -> str | None:
         if wrong := arrays_differ(mine, np.asarray(wanted), EXACT):
             return f"under no_grad, on rank {rank}, the output {wrong}"
         if got["asked"][rank] != expected["asked"][rank]:
-            once = listed(expected["asked"][rank])
-            return f"under no_grad, rank {rank} called {listed(got['asked'][rank])}; expected {once}."
+            return f"under no_grad, {calls_differ(rank, got['asked'][rank], expected['asked'][rank])}"
         if got["kept"][rank]:
             return (
                 f"under no_grad, rank {rank} still holds {got['kept'][rank]} numbers of whole weights after forward; "
@@ -970,6 +980,7 @@ EXERCISES = (
                 1,
                 "modules",
                 by_rank("y", [f"{mode}, the output" for mode in MODES]),
+                requires=("whole_weights/views",),
             ),
             Check(
                 "sharded_forward/gradient",

@@ -165,10 +165,11 @@ def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gathers tensors of one, two and no dimensions and of several dtypes on two to four ranks."""
+    """Gathers tensors of one, two and no dimensions and of several dtypes on two to four ranks; one has no padding."""
     chance, ranks = random.Random(seed), draw_ranks(seed, 2, 3, 4)
     cases: list[Shape] = [(ranks * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), ()]
-    dtypes = chance.sample(DTYPES, 3)
+    cases.append((chance.randrange(2, 9), ranks))
+    dtypes = [*chance.sample(DTYPES, 3), torch.float64]
 
     def work() -> dict[str, Any]:
         rank, wholes, kinds, calls, changed, unwaited = dist.get_rank(), [], [], [], 0, 0
@@ -443,13 +444,20 @@ def wholes(learner: ModuleType, seed: int) -> dict[str, Any]:
             results["full"] = [full.numel(), storage.nbytes() // full.element_size(), int((part != before).sum())]
             results["dtype"], results["views"] = str(full.dtype), sum(not view for view in shared)
             results["grad"], results["calls"] = [full.requires_grad, full.is_leaf], said(counter)
-            results["apart"] = sum(weight.requires_grad != full.requires_grad for weight in tensors)
+            results["apart"] = sum(_reaches(weight, full) != full.requires_grad for weight in tensors)
             results |= _reduced(learner, part, seed + 7 * place)
             for name in names:
                 observed.setdefault(name, []).append(results[name])
         return observed
 
     return merged(run_on_ranks(work, ranks))
+
+
+def _reaches(weight: Tensor, full: Tensor) -> bool:
+    """Returns whether the gradient of the weight reaches `full`, through the graph; True if only the weight has one."""
+    if not (weight.requires_grad and full.requires_grad):
+        return weight.requires_grad
+    return torch.autograd.grad(weight.sum(), full, allow_unused=True)[0] is not None
 
 
 def _reduced(learner: ModuleType, part: nn.Parameter, seed: int) -> dict[str, Any]:
@@ -789,12 +797,12 @@ def a_folder() -> Iterator[Path]:
 
 
 def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves tensors of about 1000 and of few numbers on two to four ranks, whose last rank has none of the few.
+    """Saves tensors of about 1000 and of few numbers on three or four ranks; two ranks have fewer than a part of these.
 
     An earlier save of the first tensor was killed.
     """
-    ranks = draw_ranks(seed, 2, 3, 4)
-    numels = (ranks * random.Random(seed).randrange(310, 360) + 1, {2: 1, 3: 4, 4: 5}[ranks])
+    ranks = draw_ranks(seed, 3, 4)
+    numels = (ranks * random.Random(seed).randrange(310, 360) + 1, {3: 1, 4: 5}[ranks])
     dtypes = (torch.float64, torch.float32)
 
     def work(folder: Path, begun: Any) -> dict[str, Any]:
