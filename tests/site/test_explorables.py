@@ -219,7 +219,7 @@ def test_every_explorable_is_compared_with_python() -> None:
     assert sorted(PYTHON) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, SAMPLE))
 def test_random_settings_have_the_same_numbers_as_in_python(page: Page, site: Path, name: str) -> None:
     for setting, numbers in settings_and_numbers(page, site, name):
         if "moments" in numbers:

@@ -206,6 +206,7 @@ def test_everything_can_be_done_with_the_keyboard(quiz: Page) -> None:
     expect(quiz.locator("#quiz").get_by_role("status")).to_have_text(f"1 of {CARDS} known")
 
 
+@pytest.mark.prove
 def test_the_page_of_all_cards_shows_the_marks(site: Path, quiz: Page) -> None:
     mark(quiz, 0, "I knew it")
     mark(quiz, 2, "Not yet")

@@ -157,6 +157,7 @@ def test_the_page_that_treats_the_words_is_among_the_first_five_results(search: 
     assert not missing
 
 
+@pytest.mark.prove
 def test_source_files_come_after_pages_unless_they_are_named(search: Page) -> None:
     for text in ("install", "windows", "NaN"):
         places = results(search, text)

@@ -176,6 +176,7 @@ def test_topic_lab_starter_and_exercises_are_one_click_apart(reader: Page) -> No
     expect(left.get_by_role("heading", name="Backpropagation", level=1)).to_be_visible()
 
 
+@pytest.mark.prove
 def test_another_chapter_keeps_the_place_in_the_lab(reader: Page) -> None:
     tab(reader, "Exercises").click()
     reader.get_by_role("navigation", name="Chapters of Lab 02").get_by_role("link", name="Loss functions").click()
@@ -245,6 +246,7 @@ def test_an_address_with_an_anchor_opens_the_right_pane_there(site: Path, page: 
     assert scroll_position(left) == 0
 
 
+@pytest.mark.prove
 def test_keyboard_and_mouse_move_the_divider_and_its_place_is_stored(reader: Page) -> None:
     left = panes(reader)[0]
     width = "pane => pane.getBoundingClientRect().width"
@@ -292,6 +294,7 @@ def test_keys_move_the_focus_between_the_panes_and_to_the_map(reader: Page) -> N
     expect(button).to_be_focused()
 
 
+@pytest.mark.prove
 def test_the_reader_works_in_a_browser_without_storage(site: Path, page: Page) -> None:
     page.add_init_script(
         "for (const name of ['getItem', 'setItem']) { const plain = Storage.prototype[name];"
