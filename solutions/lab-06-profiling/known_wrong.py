@@ -1148,36 +1148,6 @@ import warnings
 """,
     ),
     KnownWrong(
-        "full_backward_hook",
-        fails=("note/undisturbed",),
-        read=HOOKS,
-        explanation="""A full backward hook is registered on the module. Torch then makes the module's output a view,
-        and an operation that changes this view in place, such as nn.ReLU(inplace=True), raises an error. A hook on the
-        output itself, output.register_hook, does not change the output.""",
-        change="""
--        if output.requires_grad:
--            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
-
-     def stop() -> None:
-+        on.clear()
-         for handle in handles:
-             handle.remove()
-
-     handles.append(module.register_forward_hook(hook))
-+    on = [True]
-+
-+    def backward_hook(module, grad_input, grad_output):
-+        if on:
-+            gradients.append(wide(grad_output[0]).norm())
-+
-+    warnings.simplefilter("ignore")  # torch warns where no input needs a gradient
-+    handles.append(module.register_full_backward_hook(backward_hook))
-""",
-        definitions="""
-import warnings
-""",
-    ),
-    KnownWrong(
         "gradient_of_the_weights",
         fails=("note/gradient",),
         read=HOOKS,
@@ -1310,6 +1280,36 @@ import warnings
         change="""
 -        activations.append(wide(output).square().mean().sqrt())
 +        activations.append(wide(output).square().mean().sqrt().item())
+""",
+    ),
+    KnownWrong(
+        "full_backward_hook",
+        fails=("note/undisturbed",),
+        read=HOOKS,
+        explanation="""A full backward hook is registered on the module. Torch then makes the module's output a view,
+        and an operation that changes this view in place, such as nn.ReLU(inplace=True), raises an error. A hook on the
+        output itself, output.register_hook, does not change the output.""",
+        change="""
+-        if output.requires_grad:
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
+
+     def stop() -> None:
++        on.clear()
+         for handle in handles:
+             handle.remove()
+
+     handles.append(module.register_forward_hook(hook))
++    on = [True]
++
++    def backward_hook(module, grad_input, grad_output):
++        if on:
++            gradients.append(wide(grad_output[0]).norm())
++
++    warnings.simplefilter("ignore")  # torch warns where no input needs a gradient
++    handles.append(module.register_full_backward_hook(backward_hook))
+""",
+        definitions="""
+import warnings
 """,
     ),
     KnownWrong(

@@ -104,7 +104,7 @@ def test_counted_flops_equal_the_formula(tmp_path: Path, shape: tuple[str, ...],
         corpus = str(tmp_path / "text.txt")
         Path(corpus).write_text("To be, or not to be, that is the question:\n" * 20)
     printed, _ = profiled(tmp_path, *TINY, *shape, "--corpus", corpus)
-    forward, backward, total = numbers(printed, r"counted: ([\d,]+) forward \+ ([\d,]+) backward = ([\d,]+)")
+    forward, backward, total = numbers(printed, r"FLOPs of a step: ([\d,]+) forward \+ ([\d,]+) backward = ([\d,]+)")
     (formula,) = numbers(printed, r"6N \+ 12LHQT: ([\d,]+) with")
     (executed,) = numbers(printed, r"executed: ([\d,]+)")
     assert forward + backward == total == formula == executed

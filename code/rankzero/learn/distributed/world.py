@@ -100,8 +100,8 @@ def run_world(
 
     The group is gloo's on the CPU and NCCL's on CUDA. `debug` lets c10d compare the calls of the ranks, which names a
     mismatch and doubles the time of a collective; DDP of torch 2.13 crashes in such a group. The world is ended after
-    `seconds` (None: never), not counting waits for a core, and after `idle_seconds` in which all ranks that still run
-    sleep: they wait for each other, if they wait for nothing else. A collective fails that waits for
+    `seconds` (None: never), not counting waits for a core, and after `idle_seconds` in which all ranks sleep: they wait
+    for each other, if they wait for nothing else. A collective fails that waits for
     `collective_seconds`, by default the backend's limit in rank.py. Rank 0's output is printed here; lines of other
     ranks begin with [rank N].
 
@@ -247,7 +247,8 @@ def _watch(
     passed_on = 0
     while running := [rank for rank in world if rank.status == "running"]:
         remaining = math.inf if deadline == math.inf else deadline - clock.now()  # without a limit, do not look
-        if remaining <= 0 or (clock.idle >= idle and NOT_UP not in steps):
+        # Where a rank is done, the others that wait for it soon notice that it has left.
+        if remaining <= 0 or (clock.idle >= idle and len(running) == len(world) and NOT_UP not in steps):
             _locate_stuck_ranks(running, folder, clock)
             break
         _handle_next_event(running, folder, min(LOOK_S, remaining))
