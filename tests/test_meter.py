@@ -90,6 +90,27 @@ def test_output_to_a_file_has_plain_lines(tmp_path: Path, clock: Clock, capsys: 
     assert not any("\x1b" in line or "\r" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ({"allocated": 2**20, "reserved": 3 * 2**20, "peak": 2**21}, "peak 2 MiB"),  # CUDA
+        ({"allocated": 2**20, "reserved": 3 * 2**20}, "allocated 1 MiB"),  # MPS, which counts no peak
+    ],
+)
+def test_a_line_ends_with_the_memory_that_the_device_counts(
+    memory: dict[str, int],
+    words: str,
+    tmp_path: Path,
+    clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meter_module, "memory_now", lambda device: memory)
+    with make(tmp_path) as meter:
+        train(meter, clock, [4.0, 3.0, 2.0])
+    assert capsys.readouterr().out.splitlines()[1].endswith(f"500.0 ms/step  {words}")
+
+
 def test_a_nan_loss_stops_the_run_and_is_in_the_log(tmp_path: Path, clock: Clock) -> None:
     message = r"the loss became nan at step 2, where the learning rate was 0.1: .* smaller --lr"
     with make(tmp_path) as meter, pytest.raises(UserError, match=message):

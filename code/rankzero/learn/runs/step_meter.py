@@ -188,7 +188,8 @@ class StepMeter:
         speed, milliseconds, *gpu = _rate_words(window)
         rates = [speed, *([] if means else [milliseconds]), *gpu]
         words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *mean_words, *rates]
-        return "  ".join([*words, f"peak {memory['peak'] / MIB:,.0f} MiB"])
+        name = "peak" if "peak" in memory else "allocated"  # MPS counts no peak
+        return "  ".join([*words, f"{name} {memory[name] / MIB:,.0f} MiB"])
 
 
 def report_steps(log: Path, losses: Sequence[Tensor | float]) -> None:
