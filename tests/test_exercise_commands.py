@@ -67,9 +67,9 @@ def test_start_check_hint_and_status_work_together(tmp_path: Path) -> None:
     assert "10 of 10 points   seed 7" in output
     assert "10 of 50 points" in run("status")[1]
     assert json.loads(run("status", "--json")[1])["02"]["points"] == {"learning_rate": 10}
-    report = json.loads(run("check", "02", "--json")[1])
-    assert (report["points"], report["max_points"]) == (50, 50)
-    assert "50 of 50 points" in run("status")[1]
+    report = json.loads(run("check", "02", "evaluate", "--json")[1])
+    assert (report["points"], report["max_points"]) == (10, 10)
+    assert "20 of 50 points" in run("status")[1]
 
 
 def test_start_never_changes_work_and_reset_keeps_a_backup(tmp_path: Path) -> None:
@@ -443,6 +443,8 @@ def test_compare_shows_the_solution_of_an_exercise_that_passes(tmp_path: Path) -
     assert code == 0
     assert "-     return [float(mean) for mean in sums / tokens]" in output
     assert "      model.eval()\n" in output, "what both share"
+    mistake = "A common mistake in this place, which both avoid: The result is the average of the batches' means."
+    assert mistake in " ".join(output.replace("\n  | ", " ").split())
     assert "SOLUTION" not in output
     assert "Each batch is a pair" not in output, "without the docstring"
     assert max(map(len, output.splitlines())) <= 80

@@ -82,7 +82,7 @@ def test_without_a_gpu_one_sentence_names_the_rehearsal_and_nothing_is_written(t
     ("arguments", "sentence"),
     [
         (["--minutes", "0"], "--minutes 0: there must be some time"),
-        (["--only", "nothing"], "no part's name contains 'nothing'"),
+        pytest.param(["--only", "nothing"], "no part's name contains 'nothing'", marks=pytest.mark.prove),
     ],
 )
 def test_bad_options_get_one_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def compare(
     """Shows the solution of an exercise beside your code.
 
     Your exercise must pass its checks; the two are shown as a diff.
+    Where they differ, a common mistake in that place is named.
 
     Example: rankzero compare 02 evaluate
     """

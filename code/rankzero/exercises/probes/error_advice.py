@@ -14,7 +14,7 @@ ADVICE = (
     (r"leaf Variable that requires grad", "", "Change parameters under torch.no_grad()."),
     (r"modified by an inplace operation", "", "A tensor that backward needs was changed in place before backward."),
     (r"non-empty TensorList|Expected reduction dim", "", "The list or tensor is empty here: handle this case first."),
-    (r"\bStopIteration\b", "", "The iterator is used up: something has read its items before."),
+    (r"\bStopIteration\b", "", "next() found no item: nothing was left, or nothing matched."),
     (r"storage of size 0\b", "", "A tensor is used while its storage is emptied: fill it again first."),
     (r"setStorage", "", "The storage has fewer bytes than the tensor needs."),
     (r"assign a gradient|assigned grad has", "", "A gradient has the dtype, shape and device of its parameter."),

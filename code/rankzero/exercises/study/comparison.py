@@ -1,7 +1,12 @@
-"""Comparison: the learner's functions of a passed exercise beside the solution's, as a diff."""
+"""Comparison: the learner's functions of a passed exercise beside the solution's, as a diff with reasons.
+
+The reason for a line of the solution is a known mistake: what goes wrong when that line is changed.
+"""
 
 import ast
 import difflib
+import re
+from itertools import groupby
 from pathlib import Path
 
 from rich.text import Text
@@ -9,6 +14,7 @@ from rich.text import Text
 from rankzero.curriculum import Lab, path_from_here
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.known_wrong import known_wrong
 from rankzero.exercises.study import progress
 from rankzero.exercises.study.text_lines import paragraph
 
@@ -28,17 +34,42 @@ def require_passed(lab: Lab, exercise: Exercise) -> None:
 def comparison_lines(lab: Lab, exercise: Exercise, file: Path, width: int) -> list[Text]:
     """Returns the diff from the learner's functions to the solution's, without docstrings. UserError if one is gone.
 
-    A line of code that is wider than the terminal goes on in the next row, below its own beginning.
+    A difference in a line that a known mistake changes is followed by that mistake. A line of code that is wider than
+    the terminal goes on in the next row, below its own beginning.
     """
     lines = paragraph(f"{exercise.name}: - yours, {path_from_here(file)}", width, style="bold")
     lines += paragraph(
         f"{' ' * len(exercise.name)}  + the solution, {path_from_here(lab.reference)}", width, style="bold"
     )
+    mistakes = _first_sentences(lab, exercise)
     for name in exercise.functions:
         lines.append(Text())
-        for line in _diff(_code(file, name), _code(lab.reference, name)):
-            lines += _rows(line, width)
+        for same, run in groupby(_diff(_code(file, name), _code(lab.reference, name)), lambda line: line[0] == " "):
+            difference = list(run)
+            for line in difference:
+                lines += _rows(line, width)
+            if not same and (reason := _reason(difference, mistakes)):
+                lines += [Text(f"  | {row}", style="dim") for row in paragraph(reason, width - 4)]
     return lines
+
+
+def _first_sentences(lab: Lab, exercise: Exercise) -> dict[str, str]:
+    """Returns, for each line of the solution that a known mistake changes, the first sentence about the mistake."""
+    sentences: dict[str, str] = {}
+    for wrong in known_wrong(lab).values():
+        if wrong.exercise == exercise.name:
+            sentence = re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", wrong.text, maxsplit=1)[0]
+            for line in wrong.change.splitlines():
+                if line.startswith("-"):
+                    sentences.setdefault(line[1:].strip(), sentence)
+    return sentences
+
+
+def _reason(difference: list[str], mistakes: dict[str, str]) -> str:
+    """Returns what goes wrong if a line of the solution in this difference is changed, '' if that is not known."""
+    avoided = (mistakes.get(line[1:].strip()) for line in difference if line[0] == "+")
+    sentence = next(filter(None, avoided), "")
+    return f"A common mistake in this place, which both avoid: {sentence}" if sentence else ""
 
 
 def _code(file: Path, function: str) -> list[str]:
