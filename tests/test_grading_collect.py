@@ -502,6 +502,18 @@ def test_every_note_on_a_file_that_cannot_be_graded_has_a_way_out(tmp_path: Path
     assert {student: note for student, note in notes.items() if not note.endswith(ends[student])} == {}
 
 
+@pytest.mark.parametrize("name", ["ada.7z", "ada.rar", "ada.tar.xz", "ada.tar.bz2", "ada.gz"])
+def test_an_archive_of_another_kind_beside_the_folders_is_named(tmp_path: Path, name: str) -> None:
+    source = make(tmp_path / "subs", {name: "packed", "bob/exercises.py": "B"})
+    submissions = grades(source, roster=Roster((Student("ada"), Student("bob"))))
+    submission = submissions["ada", "02"]
+    assert submission.doubtful
+    assert submission.notes[-1] == (
+        f"No exercises.py for lab 02 was found in {name}. Unpack {name} into a folder named ada and run the same "
+        "command with --resume."
+    )
+
+
 def test_two_students_of_one_name_are_named_in_notes(tmp_path: Path) -> None:
     roster = Roster((ADA, Student("ada2", "Lovelace", "Ada", "a2@x.org"), BOB))
     tree = {"Ada Lovelace/exercises.py": "A", "bob2/exercises.py": "B", f"{MOODLE}/exercises.py": "M"}

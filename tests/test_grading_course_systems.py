@@ -317,6 +317,27 @@ def test_an_unknown_team_gives_none_of_its_members_a_zero(tmp_path: Path) -> Non
         assert "unless this student is in Team Blue_17_" in submissions[name].notes[0]
 
 
+CANVAS_CLASS = 'Student,ID,SIS User ID\n"Keller, Mina",40211,s1\n"Osei, Kwame",40212,s2\n"Novak, Petr",40213,s3\n'
+
+
+def test_canvas_names_a_groups_file_after_the_group_and_numbers_it_after_one_member(tmp_path: Path) -> None:
+    names = ["teamblue_40211_9001_exercises.py", "novakpetr_40213_9002_exercises.py"]
+    source = archive(tmp_path / "submissions.zip", names)
+    groups = CANVAS_CLASS.replace("ID\n", "ID,group\n").replace(",s1", ",s1,Team Blue").replace(",s2", ",s2,Team Blue")
+    submissions = handed_in(source, roster_of(tmp_path, f"{groups.rstrip()},\n"))
+    assert files(submissions) == {"s1": names[0], "s2": names[0], "s3": names[1]}
+    assert submissions["s1"].notes == ("Handed in together with s2.",)
+    submissions = handed_in(source, roster_of(tmp_path, CANVAS_CLASS))
+    assert files(submissions) == {"s1": names[0], "s2": "", "s3": names[1]}
+    assert submissions["s2"].doubtful, "may be in the group"
+    assert "unless this student is in teamblue_40211_9001_exercises.py" in submissions["s2"].notes[0]
+    assert submissions["s1"].notes == (
+        "teamblue_40211_9001_exercises.py has the number of s1 and another name: if a group handed it in, give the "
+        "roster a column group with the groups' names.",
+    )
+    assert submissions["s3"].notes == ()
+
+
 BLIND = {
     "Participant_5001_assignsubmission_file/exercises.py": "Participant 5001",
     "Participant_5002_assignsubmission_file/exercises.py": "Participant 5002",
@@ -443,7 +464,7 @@ def test_a_course_systems_list_of_participants_is_a_roster(tmp_path: Path, syste
     assert student.login == login
 
 
-@pytest.mark.parametrize("damaged", ["2.02612E+11", "2,02612E+11", "2E+11", "202612000111.0"])
+@pytest.mark.parametrize("damaged", ["2.02612E+11", "2,02612E+11", "2E+11", "202612000111.0", "202,612,000,111"])
 def test_ids_that_a_spreadsheet_has_changed_are_refused(tmp_path: Path, damaged: str) -> None:
     text = f'student_id,email\n"{damaged}",a@x.org\n'
     with pytest.raises(
@@ -460,7 +481,10 @@ def test_an_id_without_its_zeros_is_named_and_not_matched(tmp_path: Path) -> Non
     assert submissions["42"].doubtful
     assert not submissions["43"].doubtful
     assert submissions["42"].notes == submissions["0042"].notes
-    assert "0042 may be the work of 42" in submissions["42"].notes[0]
+    assert submissions["42"].notes == (
+        "0042 may be the work of 42: the roster's id has lost its first zeros. Export the roster again, and do not "
+        "save it in a spreadsheet.",
+    )
 
 
 # ------------------------------------------------------------------------------------------- names inside of archives

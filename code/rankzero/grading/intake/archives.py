@@ -9,6 +9,7 @@ import functools
 import gzip
 import io
 import os
+import re
 import stat
 import struct
 import tarfile
@@ -39,6 +40,7 @@ MAX_RATIO = 200  # unpacked to packed
 CHUNK = MIB // 4
 UTF_8, UNICODE_PATH = 0x800, 0x7075  # a member's flag, and the kind of an extra field
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
+OTHER_KINDS = re.compile(r"(\.tar)?\.(7z|rar|gz|xz|bz2|zst)$", re.IGNORECASE)  # which are not opened
 
 
 def archive_stem(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student
-from rankzero.grading.intake.archives import archive_stem
+from rankzero.grading.intake.archives import OTHER_KINDS, archive_stem
 from rankzero.grading.intake.gradescope_metadata import METADATA, metadata_value, read_metadata
 from rankzero.grading.intake.match_student import StudentMatcher
 from rankzero.grading.intake.roster import Roster, split_name
@@ -51,6 +51,7 @@ class Handin:
     is_file: bool = False  # a single file: its name is the hand-in's
     candidates: tuple[Student, ...] = ()  # students of the roster to whom the name may belong, if it identifies none
     anonymous: bool = False  # in blind marking
+    another_name: bool = False  # its number is its student's and its name is not: it may be a group's
     packed: bool = False  # in an archive of the class
 
     @property
@@ -205,6 +206,7 @@ def _match(name: str, matcher: StudentMatcher, student_part: str) -> Handin:
         late=system.system if system.late else "",
         has_time=system.has_time,
         anonymous=bool(system.anonymous and not in_roster),
+        another_name=len(match.students) == 1 and matcher.names_another(system, match.students),
     )
 
 
@@ -212,7 +214,11 @@ def _student_part(name: str, systems: Mapping[str, SystemName]) -> str:
     """Returns the part of a file's name that names its student; a name that a course system made stays whole."""
     if name in systems:
         return name
-    stem = archive_stem(name) or os.path.splitext(_WITHOUT_ENDING.sub("", name))[0]
+    stem = (
+        archive_stem(name)
+        or (OTHER_KINDS.sub("", name) if OTHER_KINDS.search(name) else "")
+        or os.path.splitext(_WITHOUT_ENDING.sub("", name))[0]
+    )
     return _EXERCISES.sub("", stem).strip(" -_") or stem
 
 

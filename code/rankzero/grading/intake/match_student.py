@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rankzero.curriculum import Lab
 from rankzero.grading.grade import Student
-from rankzero.grading.intake.roster import Roster, split_name
+from rankzero.grading.intake.roster import Roster, letters, split_name, words_of
 from rankzero.grading.intake.safe_names import fold_case, printable, short_hash
 from rankzero.grading.intake.system_names import SystemName, system_names
 
@@ -93,10 +93,20 @@ class StudentMatcher:
             return student_id
         return f"{printable(student_id, 40)}-{short_hash(student_id)}"
 
+    def names_another(self, system: SystemName, students: Sequence[Student]) -> bool:
+        """Returns whether the number is a student's and the name is not, as Canvas names what a group hands in."""
+        return any(
+            student == self._of_number(system) and _has_another_name(system, student) for student in students[:1]
+        )
+
+    def _of_number(self, system: SystemName) -> Student | None:
+        return self.roster.numbers.get((system.system, system.number)) if self.roster else None
+
     def _of_system(self, name: str, system: SystemName) -> tuple[Student, ...]:
         full_name, roster = system.full_name, self.roster
-        if roster and (student := roster.numbers.get((system.system, system.number))):
-            return (student,)
+        if student := self._of_number(system):
+            members = self._group([full_name]) if _has_another_name(system, student) else ()
+            return members if student in members else (student,)
         if system.anonymous:
             return (Student(self.unknown_id(system.anonymous, name)),)
         if system.system != "Canvas" and (student := self._first(system.users)):
@@ -134,6 +144,12 @@ class StudentMatcher:
                 return lab.number, name[len(lab.slug) + 1 :]
         match = _CLASSROOM.fullmatch(name)
         return (match["number"].zfill(2), match["user"]) if match else ("", name)
+
+
+def _has_another_name(system: SystemName, student: Student) -> bool:
+    """Returns whether the full name in a system's name has no word of the student's names."""
+    name, words = letters(system.full_name), [word for word in words_of(student) if len(word) > 1]
+    return not system.anonymous and bool(name and words) and not any(word in name for word in words)
 
 
 def _after_hyphens(name: str) -> list[str]:

@@ -20,6 +20,11 @@ def stranger_note(handin: Handin, student_id: str, roster: Roster | None) -> str
     name = printable(handin.name)
     if handin.anonymous:
         return f"{name} is anonymous: it is graded as {printable(student_id)}."
+    if handin.another_name:
+        return (
+            f"{name} has the number of {printable(student_id)} and another name: if a group handed it in, give the "
+            "roster a column group with the groups' names."
+        )
     if roster is None or student_id in roster.by_id:
         return ""
     if _is_unknown_team(handin, roster):
@@ -60,12 +65,23 @@ def unclear_notes(
         ids = [student.student_id for student in handin.candidates if student.student_id in missing]
         if ids:
             owners = " or ".join([*map(printable, ids[:3]), *(["others"] if len(ids) > 3 else [])])
-            note = f"{printable(handin.name)} may be the work of {owners}: {_rename(handin, ids)} and {RESUME}."
+            note = f"{printable(handin.name)} may be the work of {owners}: "
+            if _lost_zeros(handin, ids):
+                note += "the roster's id has lost its first zeros. Export the roster again, and do not save it in a "
+                note += "spreadsheet."
+            else:
+                note += f"{_rename(handin, ids)} and {RESUME}."
             if handin.entries and handin.entries[0].why == OF_STUDENTS:
                 note = f"{printable(handin.name)} {OF_STUDENTS}, and {RESUME}."
             for student_id in [*ids, *(student.student_id for student in handin.students)]:
                 notes.setdefault(student_id, []).append(note)
     return notes
+
+
+def _lost_zeros(handin: Handin, ids: Sequence[str]) -> bool:
+    """Returns whether the hand-in's name is an id of the roster with more zeros before it."""
+    name = handin.students[0].student_id
+    return name.isdecimal() and any(name != own and name.lstrip("0") == own for own in ids)
 
 
 def _rename(handin: Handin, ids: Sequence[str]) -> str:
@@ -82,5 +98,7 @@ def _is_stranger(handin: Handin, roster: Roster) -> bool:
 
 
 def _is_unknown_team(handin: Handin, roster: Roster) -> bool:
-    """Returns whether the name may be a team's, of which a roster without groups says nothing."""
+    """Returns whether the name may be a team's, of which the roster says nothing."""
+    if handin.another_name:
+        return True
     return _is_stranger(handin, roster) and not roster.groups and bool(_TEAM.search(handin.name))

@@ -39,7 +39,7 @@ _OF_PERSONS = {"sisuserid", "sisloginid", *(column for name in _NAMES for column
 _NO_STUDENTS = {"", "points possible", "points", "total", "totals", "average"}  # first cells of rows on assignments
 _CANVAS_TEST = ("Test", "Student")  # first and last name of the student that Canvas makes for tests
 _STAFF = {"instructor", "ta", "teacher", "reader", "teachingassistant"}  # in a column `role`
-_SHORTENED = re.compile(r"\d+(?:[.,]\d+)?e\+\d+|\d+[.,]0+", re.IGNORECASE)
+_SHORTENED = re.compile(r"\d+(?:[.,]\d+)?e\+\d+|\d+[.,]0+|\d{1,3}(?:,\d{3})+", re.IGNORECASE)
 _TEXT = re.compile(r'="(.*)"|\'(?=[=+\-@\u2212|%\d])(.*)')  # a cell that shall stay a text, in a spreadsheet
 TITLE_LINES = 5  # at most so many lines before the header
 

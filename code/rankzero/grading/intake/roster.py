@@ -45,7 +45,7 @@ class Roster:
             student
             for student in self.students
             if words & {letters(student.student_id), letters(student.login)} - {""}
-            or any(len(word) > 2 and (word in words or word in letters(name)) for word in _words(student))
+            or any(len(word) > 2 and (word in words or word in letters(name)) for word in words_of(student))
         )
 
     def with_other_zeros(self, name: str) -> tuple[Student, ...]:
@@ -101,7 +101,7 @@ def letters(name: str) -> str:
     return "".join(letter for letter in text if unicodedata.category(letter)[0] in "LN")
 
 
-def _words(student: Student) -> set[str]:
+def words_of(student: Student) -> set[str]:
     """Returns the words of a student's names."""
     return {letters(word) for name in (student.first_name, student.last_name) for word in re.split(r"[\W_]+", name)}
 

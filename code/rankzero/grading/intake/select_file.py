@@ -283,7 +283,7 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
             name = f"{handin.name.removesuffix(path[-1])}exercises.py"
         sentence += f" If {label(handin, path)} is the submission, rename it to {printable(name)} and {RESUME}."
     elif packed := [label(*file) for file in files if _PACKED.search(file[1][-1])]:
-        sentence += f" Unpack {packed[0]} in its folder and {RESUME}."
+        sentence += f" {_unpack(files, packed[0])} and {RESUME}."
     elif elsewhere := [
         (label(*file), number) for file in files if (number := _lab_number(*file)) not in ("", lab.number)
     ]:
@@ -293,6 +293,16 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
     else:
         sentence += " Ask the student for exercises.py."
     return [*notes[:3], sentence]
+
+
+def _unpack(files: Sequence[tuple[Handin, tuple[str, ...]]], packed: str) -> str:
+    """Returns the advice to unpack a file: in its student's folder, or into a new one if it lies beside the folders."""
+    handin = files[0][0]
+    if not (handin.is_file or archive_stem(handin.name)):
+        return f"Unpack {packed} in its folder"
+    before = "Unpack the archive of the class, then " if handin.packed else ""
+    sentence = f"{before}unpack {packed} into a folder named {printable(handin.students[0].student_id)}"
+    return sentence[0].upper() + sentence[1:]
 
 
 def _misnamed(files: Sequence[tuple[Handin, tuple[str, ...]]], lab: Lab) -> tuple[Handin, tuple[str, ...]] | None:
