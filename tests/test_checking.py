@@ -151,7 +151,7 @@ def test_an_error_in_an_earlier_exercise_blocks_the_later_one(tmp_path: Path, cl
     assert old in source
     file.write_text(source.replace(old, "        raise ValueError(tensor.shape)"))
     exercises = tuple(each for each in exercises_of(lab) if each.name in ("same_start", "data_parallel"))
-    report = check_file(lab, file, exercises, seed=1, client=client, explain=False)
+    report = check_file(lab, file, exercises, seed=1, client=client)
     later = [result for result in report.results if result.exercise == "data_parallel"]
     assert {result.status for result in later} == {"skipped"}
     assert {result.needs for result in later} >= {"same_start"}

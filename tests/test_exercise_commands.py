@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from rankzero.cli import app as cli
 from rankzero.curriculum import Lab, find_lab
 from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.study import watch
@@ -101,7 +102,7 @@ def test_reset_of_one_exercise_keeps_all_other_code(tmp_path: Path) -> None:
         "02", LabProgress(str(file), {"checkpoint": 9, "evaluate": 8}, hints={"checkpoint": 1, "evaluate": 2})
     )
     refused = runner.invoke(cli.app, ["reset", "02", "checkpoint"], input="n\n")
-    assert "Replace checkpoint in" in refused.output
+    assert "The untouched exercise replaces checkpoint in" in refused.output
     assert file.read_text() == mine
     assert run("reset", "02", "checkpoint", "--yes")[0] == 0
     own, given, before = (functions(text) for text in (file.read_text(), stubs, mine))
@@ -429,6 +430,22 @@ def test_watch_keeps_the_first_failure_on_a_screen_of_24_rows(tmp_path: Path) ->
         assert max(map(len, rows)) <= 80
         assert [row for row in rows if row.strip()][-2] == "  Read handbook/backpropagation.md#lifetime-of-the-graph"
         assert any("FAIL     returns two floats" in row for row in rows)
+
+
+def test_a_failure_without_a_known_mistake_ends_in_a_hint_and_the_best_result(tmp_path: Path) -> None:
+    run("start", "02", "--folder", str(tmp_path))
+    file = tmp_path / "lab-02" / "exercises.py"
+    write_progress("02", LabProgress(str(file), {"learning_rate": 10}))
+    file.write_text(LAB.reference.read_text().replace("math.cos(math.pi * progress)", "math.cos(3 * progress)"))
+    code, output = run("check", "02", "learning_rate")
+    assert code == 1
+    assert output.endswith(
+        "Your best result counts: 10 of 10 points in learning_rate.\n"
+        "No known mistake explains this. A hint: rankzero hint 02 learning_rate\n"
+    )
+    wrong = next(wrong for wrong in known_wrong(LAB).values() if wrong.exercise == "learning_rate")
+    file.write_text(wrong_source(LAB, wrong))
+    assert "A hint" not in run("check", "02", "learning_rate")[1], "of a known mistake"
 
 
 def test_compare_shows_the_solution_of_an_exercise_that_passes(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_the_first_signal_says_at_once_on_a_terminal_what_is_still_to_come(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], sigterm_handler: None
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    said = "\nStopping after this step. A second Ctrl-C stops at once.\n" if terminal else ""
+    said = "\nStopping after this step. Ctrl-C again stops at once.\n" if terminal else ""
     with finish_step_on_interrupt("Stopping after this step"):
         send(signal.SIGINT)
         assert capfd.readouterr().err == said

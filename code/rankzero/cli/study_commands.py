@@ -228,10 +228,11 @@ def reset(
         lab, chosen = _exercises(number, name)
         file = workspace.work_file(lab)
         what = f"{chosen[0].name} in {path_from_here(file)}" if name else path_from_here(file)
-        question = f"Replace {what} by the untouched exercise{'' if name else 's'}, and forget points and hints?"
-        if not yes and input(f"{question} [y/N]: ").strip().lower() not in ("y", "yes"):
-            console.print("Nothing was changed.")
-            return
+        if not yes:
+            console.print(f"The untouched exercise{' replaces' if name else 's replace'} {what}.")
+            if input("Replace it, and forget its points and hints? [y/N]: ").strip().lower() not in ("y", "yes"):
+                console.print("Nothing was changed.")
+                return
         backup = workspace.reset_exercise(lab, chosen[0]) if name else workspace.reset(lab)
     console.print(f"Your copy is kept as {path_from_here(backup)}.")
 

@@ -106,5 +106,6 @@ def _rows(line: str, width: int) -> list[Text]:
         space = line.rfind(" ", indent + 1, width + 1)
         end = space if space > 0 else width
         rows.append(Text(line[:end], style=STYLES.get(mark, "")))
-        line = f"{mark}{' ' * (indent - 1)}{line[end:].lstrip()}"
+        comment = "# " if "# " in line[:end] else ""
+        line = f"{mark}{' ' * (indent - 1)}{comment}{line[end:].lstrip()}"
     return [*rows, Text(line, style=STYLES.get(mark, ""))]

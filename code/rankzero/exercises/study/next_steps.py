@@ -13,7 +13,7 @@ from rankzero.exercises.study.exercise_display import needs, state
 
 
 def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...], keys: bool = False) -> list[str]:
-    """Returns the sentences to print below a report; none below a failure, which is to be read first.
+    """Returns the sentences to print below a report; few below a failure, which is to be read first.
 
     With `keys`, without the commands for which a watch has keys: hint and compare.
     """
@@ -21,8 +21,8 @@ def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...], keys: 
         return []
     results = {exercise: [r for r in report.results if r.exercise == exercise.name] for exercise in exercises}
     states = {exercise: state(results[exercise]) for exercise in exercises}
-    if "fail" in states.values():
-        return []
+    if failing := [exercise for exercise in exercises if states[exercise] == "fail"]:
+        return _after_a_failure(lab, report, failing[0], keys)
     for exercise in exercises:
         if states[exercise] == "todo":
             unwritten = next((name for name in exercise.functions if _line(Path(report.file), name, stub=True)), "")
@@ -38,6 +38,19 @@ def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...], keys: 
         own = [f"rankzero run {lab.number} --mine trains with what you wrote."] if lab.mine.is_file() else []
         return [*steps, *own, f"Lab {lab.number} is done. Next: Break It, in {path_from_here(lab.page)}"]
     return [*steps, f"Next: rankzero watch {lab.number} {following.name}", f"Read {section(lab, following)}"]
+
+
+def _after_a_failure(lab: Lab, report: Report, exercise: Exercise, keys: bool) -> list[str]:
+    """Returns the points that count if they were more before, and the way to a hint if no known mistake is named."""
+    steps, best = [], progress.of_lab(lab).points.get(exercise.name, 0)
+    if best > report.by_exercise()[exercise.name]:
+        steps = [f"Your best result counts: {best} of {exercise.points} points in {exercise.name}."]
+    named = any(diagnosis.exercise == exercise.name for diagnosis in report.diagnoses)
+    wrong = any(result.exercise == exercise.name and result.status == "fail" for result in report.results)
+    complete = all(_line(Path(report.file), name) for name in exercise.functions)
+    if wrong and complete and not named and not keys:
+        steps += [f"No known mistake explains this. A hint: rankzero hint {lab.number} {exercise.name}"]
+    return steps
 
 
 def offer(lab: Lab, exercise: Exercise) -> str:

@@ -58,7 +58,7 @@ def finish_step_on_interrupt(says: str = "") -> Iterator[StopRequest]:
             request.number, first = number, time.monotonic()
             if says and sys.stderr.isatty() and os.environ.get("RANK", "0") == "0":
                 # os.write: the signal may have come in the middle of a print.
-                os.write(sys.stderr.fileno(), f"\n{says}. A second Ctrl-C stops at once.\n".encode())
+                os.write(sys.stderr.fileno(), f"\n{says}. Ctrl-C again stops at once.\n".encode())
         elif number == signal.SIGINT and time.monotonic() - first > ECHO_S:
             raise KeyboardInterrupt
 
