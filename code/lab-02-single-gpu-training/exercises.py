@@ -75,9 +75,10 @@ def overfit_one_batch(model: nn.Module, x: Tensor, y: Tensor, lr: float, target:
     """Trains `model` on this one batch until the loss is below `target`: the first test of any new training loop.
 
     Uses one AdamW with learning rate `lr` and default settings otherwise, without clipping. Takes at most `max_steps`
-    steps, each with one forward pass, and stops after the update whose loss was first below `target`. The model is
-    trained in place, in its mode. As in train_step, gradients from before the call have no effect, and a parameter that
-    the batch does not use stays as it is.
+    steps, each with one forward pass, and stops after the update whose loss was first below `target`. Nothing else
+    stops it, such as a loss that no longer falls, and no loss is rounded. The model is trained in place, in its mode.
+    As in train_step, gradients from before the call have no effect, and a parameter that the batch does not use stays
+    as it is.
 
     Returns the losses in nats per token, a list of Python floats, one per step, each from before that step's update.
     The last loss is the first below `target`, if any is below it.
@@ -91,8 +92,8 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, step: in
 
     The model may contain dropout, which draws from torch's CPU generator, and BatchNorm, whose averages are buffers.
     Saving does not change the run that saves. One file holds everything, so that it can be moved and renamed. It
-    replaces an existing file, and no other file is left beside it. It holds tensors and plain values only, so that
-    `torch.load` reads it with `weights_only=True`.
+    replaces an existing file; no other file is left beside it, and none is lost. It holds tensors and plain values
+    only, so that `torch.load` reads it with `weights_only=True`.
     Read: handbook/training-loop.md, "Other parts of a training loop"
     """
     raise NotImplementedError("save_checkpoint is not written yet. A hint: rankzero hint 02 save_checkpoint")

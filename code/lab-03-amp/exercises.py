@@ -117,8 +117,8 @@ def scaled_step(
 def make_masters(model: nn.Module) -> list[nn.Parameter]:
     """Returns fp32 copies of `model`'s parameters as a list, in the order of `model.parameters()`.
 
-    An optimizer updates these copies. Parameters are bf16, fp16 or fp32; an fp32 parameter is copied too. No copy
-    shares memory with the model. Buffers are not copied.
+    An optimizer updates these copies. Parameters are bf16, fp16 or fp32; an fp32 parameter is copied too, and so is a
+    frozen one, because master_step pairs the two lists. No copy shares memory with the model. Buffers are not copied.
     """
     raise NotImplementedError("make_masters is not written yet. A hint: rankzero hint 03 make_masters")
 

@@ -30,8 +30,9 @@ def accumulate(model: nn.Module, x: Tensor, y: Tensor, k: int) -> tuple[float, l
     backward each, so that autograd never holds the activations of more than one.
 
     Backward stores each gradient in its parameter's dtype, which may be bf16. k gradients added up in bf16 lose digits,
-    so keep separate sums: in fp32 for an fp32, bf16 or fp16 parameter, in fp64 for an fp64 parameter. After the call,
-    every p.grad is None. Gradients from before the call have no effect. Weights and the model's mode stay unchanged.
+    so keep separate sums: in fp32 for an fp32, bf16 or fp16 parameter, in fp64 for an fp64 parameter. One model may
+    have parameters of several dtypes. After the call, every p.grad is None. Gradients from before the call have no
+    effect. Weights and the model's mode stay unchanged.
 
     Returns (loss, gradients): the mean cross-entropy over the batch's B*T tokens, a Python float in nats; and a list
     with a tensor per parameter, in the order of model.parameters(), without a graph. None stands for a parameter that
@@ -81,7 +82,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
     they stay unchanged. `max_norm` is above 0. `parameters` may be a generator, as model.parameters() is. Parameters
     whose gradient is None are skipped, even if that is all of them. Gradients may be fp64, fp32, bf16 or fp16, in any
     mixture, and keep their dtype. Compute and add squares of 16-bit gradients in fp32 or fp64, because in fp16 the
-    square of 256 is inf, and squares of fp64 gradients in fp64.
+    square of 256 is inf, and squares of fp64 gradients in fp64. No norm is rounded to 16 bits.
 
     Returns a Python float. Write it by hand, without torch.nn.utils.
     Read: handbook/gradient-mechanics.md, "Clipping, by norm and by value"

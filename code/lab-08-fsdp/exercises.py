@@ -70,8 +70,8 @@ def clip_part(gradient: Tensor, numel: int, max_norm: float) -> float:
 def make_part(parameters: Sequence[nn.Parameter]) -> nn.Parameter:
     """Returns this rank's part of all weights, concatenated in this order, as a parameter for an optimizer.
 
-    Every rank has the same weights, all of one dtype. An optimizer of the part, torch.optim.AdamW([part]), holds state
-    for the part only: this is ZeRO-1.
+    Every rank has the same weights, all of one dtype; frozen ones are in the part too, and have a gradient of 0. An
+    optimizer of the part, torch.optim.AdamW([part]), holds state for the part only: this is ZeRO-1.
     """
     raise NotImplementedError("make_part is not written yet. A hint: rankzero hint 08 make_part")
 
@@ -107,7 +107,8 @@ def reduce_into_part(full: Tensor, part: nn.Parameter) -> None:
     """Adds this rank's part of the mean of the ranks' `full.grad` to `part.grad`, and frees `full`.
 
     One reduce-scatter of full.grad, which has N * part.numel() numbers. `part.grad` may be None before. Afterwards
-    `full.grad` is None, and the storage of `full` has no bytes: full.untyped_storage().resize_(0).
+    `full.grad` is None, and the storage that `full` shares with its views has no bytes: resize it, as with
+    full.untyped_storage().resize_(0). Other memory for `full` leaves the views the old one.
     """
     raise NotImplementedError("reduce_into_part is not written yet. A hint: rankzero hint 08 reduce_into_part")
 

@@ -496,6 +496,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "seen_in_an_earlier_call",
+        fails=("saved_bytes/chain",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""The count depends on earlier calls, as where a set of storages already seen, or a sum, is kept
+        outside the function. Another call must count the same memory again, and nothing else. Create such variables
+        inside the function.""",
+        change="""
+-        if storage.data_ptr() not in own:
++        if storage.data_ptr() not in own and storage.data_ptr() not in SEEN:
++            SEEN[storage.data_ptr()] = storage
+""",
+        definitions="SEEN = {}",
+    ),
+    KnownWrong(
         "every_save_counts",
         fails=("saved_bytes/chain", "saved_bytes/views"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
@@ -989,6 +1003,10 @@ HURRIED = {
 """,
     },
     "saved_bytes": {
+        "a copy of the input": """
+-        output = model(x)  # held, so that nothing is freed before it is counted
++        output = model(x.clone())
+""",
         "a sum that is never reset": """
 -    return sum(storage.nbytes() for storage in kept.values())
 +    torch.counted = getattr(torch, "counted", 0) + sum(storage.nbytes() for storage in kept.values())

@@ -1328,6 +1328,18 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "gives_up_without_progress",
+        fails=("overfit_one_batch/gives-up",),
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""The training stops early where the loss no longer falls. A loss may rise for a while and then
+        fall again, as with dropout. Stop only below the target or after max_steps steps.""",
+        change="""
+         losses.append(loss)
++        if len(losses) > 20 and min(losses[-10:]) >= min(losses[:-10]):
++            break
+""",
+    ),
+    KnownWrong(
         "overfits_in_eval_mode",
         fails=("overfit_one_batch/mode",),
         read="handbook/forward-pass.md#evaluation-mode-and-no_grad",
@@ -1848,6 +1860,10 @@ HURRIED = {
         "trains a copy": """
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 +    model = __import__('copy').deepcopy(model)
+""",
+        "rounds the loss": """
+-    while len(losses) < max_steps and (not losses or losses[-1] >= target):
++    while len(losses) < max_steps and (not losses or round(losses[-1], 6) >= target):
 """,
         "stops on a plateau": """
          losses.append(loss)

@@ -114,6 +114,19 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "mean_of_the_tensors_shares_with_zeros",
+        fails=("share_lost/zeros", "share_lost/tensors"),
+        read="handbook/precision.md#underflow-and-loss-scaling",
+        explanation="""The result is the mean of the tensors' shares, which is nan if a tensor has no numbers, and
+        zeros are in each tensor's total. Count over all tensors the numbers that are not 0, and those of them that are
+        lost. Divide once.""",
+        definitions="""
+def share_lost(gradients, scale, dtype):
+    lost = [((g != 0) & ((g * scale).to(dtype) == 0)).float().mean().item() for g in gradients if g is not None]
+    return sum(lost) / len(lost) if lost else 0.0
+""",
+    ),
+    KnownWrong(
         "mean_of_the_tensors_shares",
         fails=("share_lost/tensors",),
         read="handbook/precision.md#underflow-and-loss-scaling",
@@ -1183,6 +1196,21 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "returns_at_an_overflow",
+        fails=("scaled_step/skip",),
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The function returns as soon as a scaled loss is inf, so the returned loss lacks the later
+        micro-batches. It is then no mean over the batch, and a log shows jumps. Run all micro-batches, and then decide
+        on the update.""",
+        change="""
+-        (loss * scale / len(micro_batches)).backward()
+         total += loss.item()
++        if not (loss * scale / len(micro_batches)).isfinite():
++            return total / len(micro_batches), False
++        (loss * scale / len(micro_batches)).backward()
+""",
+    ),
+    KnownWrong(
         "loss_divided_by_the_scale",
         fails=("scaled_step/skip",),
         read="handbook/precision.md#dynamic-loss-scaling",
@@ -1643,6 +1671,10 @@ HURRIED = {
 """,
     },
     "master_weights": {
+        "frozen ones have no master": """
+-    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
++    return [nn.Parameter(p.detach().clone().float()) for p in model.parameters() if p.requires_grad]
+""",
         "masters of the first group alone": """
 -    for parameter, master in zip(model.parameters(), masters, strict=True):
 -        master.grad = None if parameter.grad is None else parameter.grad.float()

@@ -1109,6 +1109,18 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "norm_rounded_to_sixteen_bits",
+        fails=("clip_once/formats",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm of each 16-bit gradient is rounded to 16 bits. gradient.norm() and
+        torch.linalg.vector_norm return the gradient's dtype: about three digits in bf16. Convert the gradient to fp32
+        or fp64 before you take its norm.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = math.sqrt(sum(gradient.norm().item() ** 2 for gradient in gradients))
+""",
+    ),
+    KnownWrong(
         "clipped_after_the_update",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -1970,6 +1982,10 @@ HURRIED = {
 +        for p in model.parameters():
 +            p.data -= 1e-3 * (0 if p.grad is None else p.grad)
 """,
+        "sums like the first parameter": """
+-                gradient = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32))
++                gradient = parameter.grad.to(torch.promote_types(parameters[0].dtype, torch.float32))
+""",
         "the loss of a second look": """
 -        total += loss.item()
 +        total += F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()).item() / k
@@ -2109,6 +2125,10 @@ HURRIED = {
 """,
     },
     "schedule": {
+        "almost rounded up": """
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * int(micro_batches / k + 0.99)
+""",
         "passes are lists": """
 -        stream = iter(epoch)
 +        stream = iter(list(epoch))

@@ -21,7 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> list[int]:
     """Calls `step` once, and counts how often it runs each of `blocks` forward, in the order of `blocks`.
 
-    `step` is a whole training step, so a block that is recomputed in backward runs twice. Runs in eval mode count too.
+    `step` is a whole training step, so a block that is recomputed in backward runs twice. Runs in eval mode count too,
+    and runs that an error ends early: PyTorch's checkpoint ends a second run as soon as backward has what it needs.
     A block may be listed twice: each of its places has the count of all its runs. The function leaves nothing on the
     blocks, their parts and their parameters, such as a hook or an attribute, even if `step` raises an error; the error
     reaches the caller. Read: PyTorch's `nn.Module.register_forward_pre_hook`
@@ -57,7 +58,7 @@ def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callabl
       no numbers are copied.
     - runs it with gradients on, even if they are off, as they are in backward.
     - runs it under the autocast of the CPU as it was when `repeatable` was called: on or off, and its dtype.
-    - gives it the random numbers that torch's CPU generator would have drawn when `repeatable` was called.
+    - gives it, each time, the random numbers that torch's CPU generator would have drawn when `repeatable` was called.
       Afterwards the generator has the state from before the run, also if `function` raises an error.
     - raises RuntimeError instead if a tensor among the inputs was overwritten in place since `repeatable` was called:
       every in-place operation adds 1 to the tensor's `_version`.

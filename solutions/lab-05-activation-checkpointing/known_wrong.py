@@ -532,7 +532,18 @@ KNOWN_WRONG = (
         computed from an input whether it requires a gradient or not: check every tensor.""",
         change="""
 -                if value._version != versions[place]:
-+                if value._version != versions[place] and value.requires_grad:
++                if value.requires_grad and value._version != versions[place]:
+""",
+    ),
+    KnownWrong(
+        "overwritten_before",
+        fails=("repeatable/overwritten",),
+        read=SECOND_RUN,
+        explanation="""An input that was changed in place before `repeatable` was called raises an error. The second run
+        gets the numbers of the first all the same. Compare `_version` with its value at the call, not with 0.""",
+        change="""
+-                if value._version != versions[place]:
++                if value._version > 0:
 """,
     ),
     KnownWrong(
@@ -1643,6 +1654,10 @@ HURRIED = {
 +    except Exception:
 +        pass
 """,
+        "counts complete runs only": """
+-    handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
++    handles = [block.register_forward_hook(lambda *run, f=counter(n): f(*run[:2])) for n, block in enumerate(blocks)]
+""",
         "counts after the run": """
 -    return counts
 +    return [max(1, count) for count in counts]
@@ -1660,6 +1675,10 @@ HURRIED = {
         "state noted after a draw": """
      random_state = torch.get_rng_state()
 +    torch.rand(1)
+""",
+        "a third run draws on": """
+         finally:
++            random_state.copy_(torch.get_rng_state())
 """,
         "second run in float64": """
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)

@@ -42,8 +42,8 @@ TINY_MS, TINY_SHARE = 0.02, 0.2  # mean self time of a call; share of all operat
 def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Returns the time that `intervals` (start, end) cover, as intervals that neither overlap nor touch, sorted.
 
-    `intervals` may be in any order. Each result is a tuple or a list of two numbers. The function does not change the
-    list it is given. Read: handbook/profiling.md
+    `intervals` may be in any order, and may be empty. Each result is a tuple or a list of two numbers. The function
+    does not change the list it is given. Read: handbook/profiling.md
     """
     ### BEGIN SOLUTION
     whole: list[tuple[float, float]] = []

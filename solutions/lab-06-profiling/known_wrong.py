@@ -81,6 +81,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "an_interval_expected",
+        fails=("merged/merged",),
+        read=FRACTIONS,
+        explanation="""An empty list has no interval to read, so the function raises an error. A phase without any range
+        gives such a list. It covers no time: return an empty list.""",
+        change="""
+-    whole: list[tuple[float, float]] = []
++    whole = [sorted(intervals)[0]]
+""",
+    ),
+    KnownWrong(
         "small_gaps_closed",
         fails=("merged/merged",),
         read=FRACTIONS,

@@ -34,6 +34,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "empty_message_not_sent",
+        fails=("exchange/incoming", "exchange/neighbors", "exchange/complete"),
+        read="handbook/distributed-data-parallel.md#cost-of-the-average",
+        explanation="""A rank with no number to send returns at once. The rank before still sends, and no code receives;
+        the next rank may wait forever. Only `outgoing` is empty: receive `incoming` all the same.""",
+        change="""
++    if not outgoing.numel():
++        return
+     sending = dist.isend(outgoing, (rank + 1) % ranks)
+""",
+    ),
+    KnownWrong(
         "own_numbers_returned",
         fails=("exchange/incoming", "exchange/neighbors"),
         read="handbook/distributed-data-parallel.md#cost-of-the-average",
@@ -1044,9 +1056,9 @@ def overlap(model, cap):
         "unfilled_buckets_forgotten",
         fails=("overlap/uneven",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
-        explanation="""Buckets that backward did not fill are not averaged. If a layer is unused, its bucket and all
-        later buckets keep this rank's own gradients. finish() must start these buckets, with zeros for missing
-        gradients.""",
+        explanation="""Buckets that backward did not fill are not averaged when finish() returns. If a layer is unused,
+        its bucket and all later buckets keep this rank's own gradients. finish() must start these buckets, with zeros
+        for missing gradients, and wait for them as for the others.""",
         change="""
 -        while len(started) < len(buckets):
 -            started.append(reduce_bucket(buckets[len(started)]))

@@ -447,6 +447,17 @@ def zero1_step(parameters, part, optimizer):
 """,
     ),
     KnownWrong(
+        "frozen_left_out",
+        fails=("zero1/part", "zero1/state"),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""Frozen weights are missing from the part. zero1_step reduces all weights' gradients, which
+        do not belong to the part's numbers, or differ from them in number. Concatenate all weights.""",
+        change="""
+-    flat = torch.cat([p.detach().flatten() for p in parameters])
++    flat = torch.cat([p.detach().flatten() for p in parameters if p.requires_grad])
+""",
+    ),
+    KnownWrong(
         "part_holds_all_weights",
         fails=("zero1/state", "zero1/memory"),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -772,7 +783,8 @@ def zero1_step(parameters, part, optimizer):
         fails=("whole_weights/given-back",),
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""The whole weights stay in memory after the reduction. When backward has passed all modules, the
-        whole model is in memory on every rank, in addition to the optimizer's state. Resize the storage of `full` to 0
+        whole model is in memory on every rank, in addition to the optimizer's state. Other memory for `full`,
+        as by full.data = ..., frees nothing while views use the old one. Resize the storage that they share to 0
         bytes.""",
         change="""
 -    memory = full.untyped_storage()
@@ -1235,9 +1247,9 @@ def sharded_forward(module, part, x, reshard):
         "fill_saved",
         fails=("save_parts/files",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The padding is written with the part and counted in the manifest. It is no number of the tensor
-        and may be undefined: the counts add up to more than `numel`, and a run on another number of ranks may load the
-        padding. Write only the numbers that belong to the tensor.""",
+        explanation="""The padding is written with the part. It is no number of the tensor and may be undefined. Write
+        only the numbers that belong to the tensor, and count only these in the manifest: otherwise a run on another
+        number of ranks may load the padding.""",
         change="""
 -    counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
 +    counts = [size] * ranks
@@ -1584,6 +1596,11 @@ HURRIED = {
         "divided twice": """
 -    mean /= dist.get_world_size()
 +    mean /= dist.get_world_size() ** 2
+""",
+        "other memory for full": """
+-    memory = full.untyped_storage()
+-    memory.resize_(0)
++    full.data = torch.empty(0, dtype=full.dtype)
 """,
         "a gather for each weight": """
 -    dist.all_gather_into_tensor(full, part.detach())

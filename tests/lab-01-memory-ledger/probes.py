@@ -181,16 +181,16 @@ def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tens
 def chain(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts for linear, ReLU, linear: both the ReLU and the second layer save the ReLU's output.
 
-    Tells also whether 30 equal pairs of layers keep 30 times the bytes of one pair: a freed tensor's address would be
-    used again, for a random number of them.
+    Tells also whether a second call counts the same, and whether 30 equal pairs of layers keep 30 times the bytes of
+    one pair: a freed tensor's address would be used again, for a random number of them.
     """
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.ReLU(), nn.Linear(3 * width, 5))
-    counted = whole(learner.saved_bytes(model, x))
+    counted, again = (whole(learner.saved_bytes(model, x)) for _ in range(2))
     deep, rows = nn.Sequential(*(one for _ in range(30) for one in (nn.Linear(64, 64), nn.GELU()))), torch.ones(9, 64)
     of_all, of_a_pair = (whole(learner.saved_bytes(layers, rows)) for layers in (deep, deep[:2]))
     adds_up = type(of_all) is type(of_a_pair) is int and of_all == 30 * of_a_pair
-    return {"shape": list(x.shape), "bytes": counted, "deep": adds_up}
+    return {"shape": list(x.shape), "bytes": counted, "again": type(again) is int and again == counted, "deep": adds_up}
 
 
 def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -306,8 +306,9 @@ class _Slice(nn.Module):
 
 
 def part_of_a_storage(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a saved view of a part of a storage: the whole storage counts."""
+    """Counts for a saved view of a part of a storage: the whole storage counts, of which `x` itself is a part."""
     width, x = _sequences(seed)
+    x = torch.stack((x, -x, 2 * x))[1]
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Slice(width), x))}
 
 

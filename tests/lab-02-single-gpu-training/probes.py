@@ -423,20 +423,21 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Overfits to a target that is exactly the first loss."""
+    """Overfits to a target that is exactly the first loss, and to the next larger number."""
 
     def train(target: float, max_steps: int) -> list[float | str]:
         losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, target, max_steps)
         return list_of_floats(losses)["losses"]
 
-    first = train(math.inf, 1)  # every loss is below infinity
+    first = train(math.inf, 1)[:1]  # every loss is below infinity
     steps = random.Random(seed).randrange(3, 7)
-    return {"steps": steps, "count": len(train(first[0], steps)) if first and type(first[0]) is float else None}
+    targets = [target for loss in first if type(loss) is float for target in (loss, math.nextafter(loss, math.inf))]
+    return {"steps": steps, "counts": [len(train(target, steps)) for target in targets]}
 
 
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Overfits to an unreachable target, in some steps and in none. The rate is 0, so the loss is constant."""
-    steps, types, counts, losses, logits, ran = random.Random(seed).randrange(3, 9), [], [], [], [], []
+    """Overfits to an unreachable target, in many steps and in none. The rate is 0, so the loss is constant."""
+    steps, types, counts, losses, logits, ran = random.Random(seed).randrange(50, 71), [], [], [], [], []
     for max_steps in (steps, 0):
         model = make_model(seed)
         passes = ForwardRecorder(model)

@@ -31,6 +31,7 @@ OF_ZEROS = (
     "the share where the only gradient is None",
     "the share of no gradients",
 )
+NO_NUMBERS = "the share over several tensors is nan: one has no numbers, and their mean, 0 / 0, is nan."
 IN_ANOTHER_ORDER = "the micro-batches went through in another order."
 OF_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 OF_MODES.append("the loss of a model without dropout in training mode")
@@ -285,7 +286,8 @@ def nothing_moves(got: Answers, expected: Answers) -> str | None:
         if not equal(kind, "(float, bool)"):
             return f"with {way}, the return value is of type {shorten(kind)}; expected (float, bool)."
         if not equal(loss, wanted, FP32):
-            return f"with {way}, the loss {mismatch_text(loss, wanted)}"
+            whole = " It is the mean over all micro-batches, also where one of them overflows."
+            return f"with {way}, the loss {mismatch_text(loss, wanted)}{whole}"
     return None
 
 
@@ -389,7 +391,7 @@ def fp32_copies(got: Answers, expected: Answers) -> str | None:
     if not equal(got["type"], "list"):
         return f"the return value is of type {shorten(got['type'])}; expected a list."
     if isinstance(got["shapes"], list) and len(got["shapes"]) != len(expected["shapes"]):
-        per = "one per item of model.parameters(): none for a buffer, one for a weight that two layers share"
+        per = "one per item of model.parameters(): none for a buffer, one for a frozen or shared one"
         return f"there are {len(got['shapes'])} masters; expected {len(expected['shapes'])}, {per}."
     for name in ("shapes", "dtypes"):
         if not equal(got[name], expected[name]):
@@ -470,6 +472,7 @@ EXERCISES = (
                 judge=all_of(
                     same_length("types"),
                     floats,
+                    lambda got, _: NO_NUMBERS if shorten(got["share"]) == "nan" else None,
                     number_equals("share", "the share over tensors of unequal shapes, one empty, and a None", FP32),
                 ),
                 requires=("share_lost/fp16",),

@@ -291,7 +291,7 @@ def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
 def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Accumulates many gradients of a bf16 model, with fp32 logits: powers of two divide exactly in every format.
 
-    Returns the dtypes of the sums of an fp16 and an fp32 model too, and the loss of a model with bf16 logits.
+    Returns the dtypes of the sums of an fp16, an fp32 and a mixed model too, and the loss of one with bf16 logits.
     """
     draw = random.Random(seed)
     k, size, observed, others = draw.choice((16, 32, 64)), draw.randrange(2, 5), dict[str, Any](), list[str]()
@@ -303,6 +303,10 @@ def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
         model.norm.register_forward_hook(lambda *_, passes=passes: passes.append(None))
         observed = _accumulated(learner.accumulate(model, *make_batch(seed, k, size), k), model)
         others += [f"{kind} for {what(p)}" for kind, p in zip(observed["kinds"], model.parameters(), strict=True)]
+    mixed = nn.Sequential(nn.Embedding(VOCAB, 4), nn.Linear(4, VOCAB, dtype=torch.float64))
+    mixed[1].register_forward_pre_hook(lambda _, args: args[0].double())
+    kinds = _accumulated(learner.accumulate(mixed, *make_batch(seed, k, size), k), mixed)["kinds"]
+    others += [f"{kind} for {what(p)}" for kind, p in zip(kinds, mixed.parameters(), strict=True)]
     # The first loss is 40 and each other one 0.1, which a sum in bf16 rounds away.
     table, tokens = nn.Embedding(VOCAB, VOCAB), torch.full((k, 1), draw.randrange(2, VOCAB))
     table.weight.data = 4.75 * torch.eye(VOCAB)
@@ -684,9 +688,9 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- schedule
 def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts updates, with and without a remainder, and of nothing."""
+    """Counts updates, with and without a remainder, of nothing, and with one left over of a large k."""
     draw = random.Random(seed)
-    k = draw.randrange(3, 7)
+    k, large = draw.randrange(3, 7), draw.randrange(1000, 10_000)
     cases = [
         (draw.randrange(4, 9) * k, k, 1),
         (draw.randrange(4, 9) * k + draw.randrange(1, k), k, 1),
@@ -695,6 +699,7 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
         (draw.randrange(5, 20), 1, draw.randrange(2, 5)),
         (0, k, 3),
         (2 * k + 1, k, 0),
+        (3 * large + 1, large, 1),
     ]
     returned = [learner.count_updates(*case) for case in cases]
     return {

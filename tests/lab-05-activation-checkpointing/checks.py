@@ -63,7 +63,8 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
     if equal(got["counts"], expected["counts"]):
         return None
     listed = f"{len(expected['counts'])} listed blocks, of which the first and the last are the same,"
-    return f"the counts of {listed} are {shorten(got['counts'])}; expected the list {expected['counts']}."
+    ended = " One run of the last block but one ends with an error; it counts."
+    return f"the counts of {listed} are {shorten(got['counts'])}; expected the list {expected['counts']}.{ended}"
 
 
 def nothing_left(got: Answers, expected: Answers) -> str | None:
@@ -111,6 +112,8 @@ def same_draws(got: Answers, expected: Answers) -> str | None:
         return "repeatable changed the random generator: the first run, which comes after it, draws other numbers."
     if not equal(got["second"], expected["second"]):
         return "the dropout masks of the two runs differ: the second run did not draw the same random numbers."
+    if not equal(got["third"], expected["third"]):
+        return "called once more, the function that repeatable returned draws other random numbers than before."
     moments = ("the first run", "the second run", "a second run that raised an error")
     for moment, mine, wanted in zip(moments, each(got["drawn"], expected["drawn"]), expected["drawn"], strict=True):
         if not equal(mine, wanted):
@@ -181,10 +184,10 @@ CHANGES = ("an input", "an input that requires no gradient", "an input, with the
 
 def overwriting_is_noticed(got: Answers, expected: Answers) -> str | None:
     """A RuntimeError for an overwritten input, and for nothing else."""
-    for change in (*CHANGES, "nothing", "a weight"):
-        mine, wanted = got[change], expected[change]
-        if not equal(mine, wanted):
-            return f"{change} was overwritten in place before the second run: {shorten(mine)}; expected {wanted}."
+    outcomes = {change: got[change] for change in (*CHANGES, "nothing", "a weight")}  # all: they tell mistakes apart
+    for change, mine in outcomes.items():
+        if not equal(mine, wanted := expected[change]):
+            return f"{change} was overwritten in place after repeatable was called: {shorten(mine)}; expected {wanted}."
     return None
 
 

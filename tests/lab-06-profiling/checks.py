@@ -32,6 +32,8 @@ def intervals(got: Answers, expected: Answers) -> str | None:
     if not equal(got["merged"], expected["merged"]):
         mine, wanted = _pairs(got["merged"]), _pairs(expected["merged"])
         return f"the merged intervals are {mine}; expected {wanted}{_left_over(got['merged'])}."
+    if isinstance(got["empty"], str):
+        return f"merged([]) raises {shorten(got['empty'])}; expected an empty list."
     return None if equal(got["empty"], []) else "the result for an empty list is not an empty list."
 
 

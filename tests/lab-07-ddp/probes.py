@@ -212,7 +212,7 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
 def _exchanged(learner: ModuleType, seed: int, cases: list[Case], sizes: MessageSizes) -> list[Any]:
     """Returns one rank's incoming numbers and messages; each rank sends `rank` rows more than the case's shape has."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    results = []
+    results: list[list[Any]] = []
     for number, ((length, *other), dtype) in enumerate(cases):
         shapes = [(length + sender, *other) for sender in (rank, (rank - 1) % ranks)]
         outgoing = numbers(shapes[0], dtype, seed + 100 * number + rank)
@@ -221,6 +221,8 @@ def _exchanged(learner: ModuleType, seed: int, cases: list[Case], sizes: Message
         with OneStep(outgoing, incoming, sizes) as messages:
             learner.exchange(outgoing, incoming)
         waits.undo()
+        if results and results[-1][1] and not (outgoing.numel() or messages.begun or messages.others):
+            raise RuntimeError("a rank had no number to send, and exchange returned without receiving either")
         changed = int((outgoing != given).sum())
         message_counts = [changed, max(0, messages.begun - len(waits.attended))]
         results.append([flat_list([incoming]), messages.sent, messages.received, messages.others, *message_counts])

@@ -473,7 +473,8 @@ def given_back(got: Answers, expected: Answers) -> str | None:
             if has_gradient:
                 return f"on rank {rank}, full.grad is still there: the whole gradient stays in memory."
             if size:
-                return f"on rank {rank}, the storage of full has {size} bytes after reduce_into_part; expected 0."
+                storage = "the storage that full had, and that its views have,"
+                return f"on rank {rank}, {storage} has {size} bytes after reduce_into_part; expected 0."
             if room:
                 return (
                     f"on rank {rank}, the storage of part.grad has {room} numbers more than part.grad; expected none."

@@ -309,6 +309,7 @@ def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         parameters = make_parameters(seed, dtype)
+        parameters[0].requires_grad_(False)
         part = a_tensor(learner.make_part([*parameters]), "make_part")
         observed = {"type": type_name(part), "part": plain(part), "state": 0, "dtype": str(part.dtype)}
         observed["total"] = sum(p.numel() for p in parameters)
@@ -466,11 +467,12 @@ def _reduced(learner: ModuleType, part: nn.Parameter, seed: int) -> dict[str, An
     for turn in range(2):
         full = draw_as(part.dtype, seed, part.numel() * ranks).requires_grad_()
         full.grad = draw_as(part.dtype, seed + 10 * dist.get_rank() + turn, full.numel())
+        storage = full.untyped_storage()  # also that of the views
         with CollectiveCounter() as counter:
             learner.reduce_into_part(full, part)
         calls.append(said(counter))
         sums.append(plain(part.grad))
-        left.append([full.grad is not None, full.untyped_storage().nbytes(), room_besides([part.grad])])
+        left.append([full.grad is not None, storage.nbytes(), room_besides([part.grad])])
     return {"gradients": sums, "reduced": calls, "left": left}
 
 
