@@ -210,6 +210,7 @@ NAMED = {
     "Moodle puts groups first": ("CS101-01-Eva van Dijk_12_assignsubmission_file_/exercises.py", "3,van Dijk,Eva"),
     "Canvas keeps underscores": ("van_dijkeva_LATE_1001_5001_exercises.py", "3,van_Dijk,Eva"),
     "Canvas keeps vowel signs": ("शर्मारवि_1001_5001_exercises.py", "3,शर्मा,रवि"),
+    "a browser's copy, handed in again to Canvas": ("leeeva_1001_5001_exercises (1)-1.py", "3,Lee,Eva"),
     "a dot above": ("demiri\u0307lker_1001_5001_exercises.py", "3,Demir,İlker"),
     "ILIAS, a login with an underscore": ("Abgaben/Garcia_Jose_j_garcia_301/exercises.py", "j_garcia,Garcia,José"),
     "Brightspace in French": ("13-99 - Eva Lee - 30 nov., 2026 18h22/exercises.py", "3,Lee,Eva"),

@@ -27,8 +27,8 @@ from rankzero.grading.intake.untrusted_files import (
 # files, in its language.
 CODE = re.compile(
     r"(?P<late>(?:late submission|versp(?:ä|ae)tete abgabe) - )?"
-    r"(?:copy of )?exercises(?:[ _-]*\(?(?:another )?(?:copy|kopie|copie|copia)\)?)?"
-    r"(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?(?:\(\d\))*\.py",
+    r"(?:copy of )?exercises"
+    r"(?:[ _-]*\(?(?:another )?(?:copy|kopie|copie|copia)\)?|[ _-]?\(?(?P<number>\d{1,3})\)?){0,4}\.py",
     re.IGNORECASE,
 )
 LAB = re.compile(r"lab[-_ ]?0*(?P<number>\d{1,2})", re.IGNORECASE)
