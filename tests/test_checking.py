@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,7 +28,7 @@ from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.diagnosis import diagnose, same_answers
 from rankzero.exercises.checks.judges import mismatch_text, number_equals
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
-from rankzero.exercises.checks.mistake_pairs import merged
+from rankzero.exercises.checks.mistake_pairs import Pair, merged
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
@@ -673,6 +674,20 @@ def test_a_mistake_that_fails_a_check_which_passes_explains_nothing() -> None:
     assert diagnose([failing], [], [both], alike) == ([], False)
     assert diagnose([failing], [], [both, one], alike) == ([one], False)
     assert diagnose([failing], [passing], [both], alike) == ([both], False)
+
+
+def test_in_a_pair_one_mistake_may_hide_that_the_other_fails_a_check(tmp_path: Path) -> None:
+    calls, gradient = (cast(Check, SimpleNamespace(name=name)) for name in ("f/calls", "f/gradient"))
+    order = KnownWrong("order", fails=(calls.name,), read="", explanation="", change="")
+    counts = KnownWrong("counts", fails=(gradient.name, calls.name), read="", explanation="", change="")
+
+    def alike(checks: Sequence[Check], candidate: object, all_answers: bool) -> Iterator[bool]:
+        return iter([isinstance(candidate, Pair)] * len(checks))
+
+    def pairs(candidates: Sequence[KnownWrong], found: Sequence[KnownWrong]) -> Iterator[Pair]:
+        return (Pair((one, other), tmp_path) for one, other in combinations(candidates, 2))
+
+    assert diagnose([calls], [], [order, counts], alike, pairs) == ([order, counts], True)
 
 
 def test_an_unknown_mistake_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:

@@ -35,8 +35,9 @@ def diagnose(
     failed or skipped check as the learner's code does, returns it; of several, the solution whose `fails` come closest
     to the failed checks. Otherwise the code combines mistakes. Each failed check is then explained by itself, if it can
     be, and a pair of `pairs` is returned that replies as the learner's code does to the failed checks, if one of these
-    is left unexplained, or otherwise to more of the skipped checks than the one solution found. Probes are expensive: a
-    solution that differs on one failed check is asked no other.
+    is left unexplained, or otherwise to more of the skipped checks than the one solution found. In a pair, one mistake
+    may hide that the other fails a check. Probes are expensive: a solution that differs on one failed check is asked no
+    other.
     """
     names = {check.name for check in failed}
     not_passed = names | {check.name for check in skipped}
@@ -62,7 +63,7 @@ def diagnose(
     if len(alone) > 1 or not (names or skipped):
         return alone, False
     agrees = set() if names else agreeing(alone[0])
-    for pair in pairs(possible, alone):
+    for pair in pairs(candidates if names else possible, alone):
         same = all(all(same_replies(checks, pair, not names)) for checks in (failed[:1], failed[1:]))
         if same and (names or agreeing(pair) > agrees):
             return list(pair.mistakes), True
