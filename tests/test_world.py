@@ -120,7 +120,7 @@ def test_the_report_of_a_world_that_is_late_names_the_line_of_the_rank_that_hang
     monkeypatch.setattr(world, "time", SignClock(tmp_path / "hangs"))
     message = "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"
     with pytest.raises(WorldTimeoutError, match=message) as caught:
-        run_world(one_rank_hangs, 3, str(tmp_path / "hangs"), seconds=3)
+        run_world(one_rank_hangs, 3, str(tmp_path / "hangs"), seconds=3, collective_seconds=600)
     assert "\n  rank 0, step 7: " in str(caught.value)
     assert ranks_alive() == []
 
