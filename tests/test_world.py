@@ -26,6 +26,7 @@ from rankzero.learn.distributed.rank import note_step
 from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
 from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_world
 from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.runs.stop_request import finish_step_on_interrupt
 
 ELEMENTS = 300_000
 LONG_S = 300.0  # limit of a process that ends by itself
@@ -66,6 +67,22 @@ def test_ranks_have_imported_the_compiler_before_their_first_step() -> None:
 def test_prints_are_shown_with_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
     run_world(lambda: print(f"line of {dist.get_rank()}"), 2)
     assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 1] line of 1", "line of 0"]
+
+
+def test_rank_0_says_at_once_on_a_terminal_that_ctrl_c_was_received(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def receives_ctrl_c() -> bool:
+        with finish_step_on_interrupt("Stopping within 10 steps") as interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+            return bool(interrupted)
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run_world(receives_ctrl_c, 2) == [True, True]
+    assert capsys.readouterr().out.count("Stopping within 10 steps. Ctrl-C again stops at once.\n") == 1
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    assert run_world(receives_ctrl_c, 2) == [True, True]
+    assert capsys.readouterr().out == ""
 
 
 # ------------------------------------------------------------------------------------------------------------ failures

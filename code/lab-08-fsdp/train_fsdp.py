@@ -210,7 +210,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     if saved:
         restore(saved, model, optimizer)
     with (
-        finish_step_on_interrupt("Stopping after this step, an evaluation and a save") as interrupted,
+        finish_step_on_interrupt(f"Stopping within {ASK_EVERY} steps, after an evaluation and a save") as interrupted,
         StepMeter(
             folder / "log.jsonl" if rank == 0 else Path(os.devnull),
             first_step=first,

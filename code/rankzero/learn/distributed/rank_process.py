@@ -20,6 +20,7 @@ from rankzero.learn.distributed.rank_failures import is_consequence, place_of, s
 LINGER_S = 0.5  # time for which a finished rank keeps its connections while other ranks still run
 # c10d's log of an error, which a world's report states better, and announcements of profiles.
 QUIET_LOGS = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
+SHOWN = "RANKZERO_SHOWN_ON_TERMINAL"  # set in the rank whose output the parent process shows on a terminal
 NOT_UP, NO_STEP = -2, -1  # instead of a step's number: signals are not handled yet; no step has begun
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the parent process passes them on
 WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write its stack to its file, even inside C
@@ -45,6 +46,8 @@ def run_rank(
         threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
         os.environ.clear()
         os.environ.update(QUIET_LOGS | settings["environment"])
+        if settings["on_terminal"] and number == 0:
+            os.environ[SHOWN] = "1"
     received, wakeup = os.pipe()  # the numbers of all signals, with any handler
     os.set_blocking(received, False)
     os.set_blocking(wakeup, False)

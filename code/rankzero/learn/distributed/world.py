@@ -115,6 +115,7 @@ def run_world(
     steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, written by the rank
     settings: dict[str, Any] = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
     settings["collective_seconds"] = collective_seconds
+    settings["on_terminal"] = sys.stderr.isatty()
     settings["environment"] = dict(os.environ)  # a fork server keeps the environment of the time when it started
     payload = (function, args) if start == "fork" else _pickled((function, args))
     world: list[Rank] = []

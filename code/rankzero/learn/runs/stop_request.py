@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TypeVar
 
+from rankzero.learn.distributed.rank_process import SHOWN
 from rankzero.learn.distributed.socket_folder import shorten_socket_paths
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def finish_step_on_interrupt(says: str = "") -> Iterator[StopRequest]:
         nonlocal first
         if not request:
             request.number, first = number, time.monotonic()
-            if says and sys.stderr.isatty() and os.environ.get("RANK", "0") == "0":
+            if says and os.environ.get("RANK", "0") == "0" and (sys.stderr.isatty() or SHOWN in os.environ):
                 # os.write: the signal may have come in the middle of a print.
                 os.write(sys.stderr.fileno(), f"\n{says}. Ctrl-C again stops at once.\n".encode())
         elif number == signal.SIGINT and time.monotonic() - first > ECHO_S:
