@@ -30,7 +30,7 @@ from rankzero.exercises.checks.judges import mismatch_text, number_equals
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
 from rankzero.exercises.checks.mistake_pairs import Pair, merged
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
-from rankzero.exercises.checks.report import Report
+from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
 from rankzero.exercises.probes.loader import error_text, load, loop_around
@@ -676,6 +676,17 @@ def test_a_mistake_that_fails_a_check_which_passes_explains_nothing() -> None:
     assert diagnose([failing], [passing], [both], alike) == ([both], False)
 
 
+def test_a_hint_is_offered_where_a_known_mistake_explains_only_a_later_failure() -> None:
+    exercise = next(each for each in exercises_of(LAB) if each.name == "learning_rate")
+    first, later = (check.name for check in exercise.checks[:2])
+    results = tuple(Result(name, exercise.name, "fail", 0, 1, "is wrong") for name in (first, later))
+    hint = f"No known mistake explains this. A hint: rankzero hint {LAB.number} {exercise.name}"
+    for check, offered in ((first, []), (later, [hint])):
+        mistake = Diagnosis(exercise.name, "mistake", "It is wrong.", "handbook/learning-rate.md", (check,))
+        report = Report(LAB.slug, str(LAB.reference), 1, results, (mistake,))
+        assert next_steps(LAB, report, (exercise,)) == offered
+
+
 def test_in_a_pair_one_mistake_may_hide_that_the_other_fails_a_check(tmp_path: Path) -> None:
     calls, gradient = (cast(Check, SimpleNamespace(name=name)) for name in ("f/calls", "f/gradient"))
     order = KnownWrong("order", fails=(calls.name,), read="", explanation="", change="")
@@ -688,6 +699,8 @@ def test_in_a_pair_one_mistake_may_hide_that_the_other_fails_a_check(tmp_path: P
         return (Pair((one, other), tmp_path) for one, other in combinations(candidates, 2))
 
     assert diagnose([calls], [], [order, counts], alike, pairs) == ([order, counts], True)
+    other = KnownWrong("other", fails=(gradient.name,), read="", explanation="", change="")
+    assert diagnose([calls], [], [order, other], alike, pairs) == ([], False)
 
 
 def test_an_unknown_mistake_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:

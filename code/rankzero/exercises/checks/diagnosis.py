@@ -63,7 +63,10 @@ def diagnose(
     if len(alone) > 1 or not (names or skipped):
         return alone, False
     agrees = set() if names else agreeing(alone[0])
-    for pair in pairs(candidates if names else possible, alone):
+    in_pairs = (
+        [candidate for candidate in candidates if not_passed.intersection(candidate.fails)] if names else possible
+    )
+    for pair in pairs(in_pairs, alone):
         same = all(all(same_replies(checks, pair, not names)) for checks in (failed[:1], failed[1:]))
         if same and (names or agreeing(pair) > agrees):
             return list(pair.mistakes), True

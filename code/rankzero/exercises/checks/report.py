@@ -30,6 +30,10 @@ class Diagnosis:
     fails: tuple[str, ...] = ()  # the checks that this misconception fails
     together: bool = False  # whether only this one and the exercise's other one at once give the learner's answers
 
+    def explains(self, check: str) -> bool:
+        """Returns whether this misconception explains why `check` fails."""
+        return self.together or check in self.fails
+
 
 @dataclass(frozen=True)
 class Report:

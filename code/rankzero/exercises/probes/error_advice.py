@@ -18,6 +18,7 @@ ADVICE = (
     (r"storage of size 0\b", "", "A tensor is used while its storage is emptied: fill it again first."),
     (r"setStorage", "", "The storage has fewer bytes than the tensor needs."),
     (r"assign a gradient|assigned grad has", "", "A gradient has the dtype, shape and device of its parameter."),
+    (r"view size is not compatible", "", "This tensor's numbers do not lie in order: reshape or flatten copies them."),
     (r"same dtype", "", "Tensors of two dtypes meet: cast one of them."),
 )
 

@@ -79,7 +79,7 @@ def failure_lines(
             lines += verdict(WORDS[kind][0], f"{count} {'check' if count == 1 else 'checks'}", width, WORDS[kind][1])
         elif not short:
             lines += _checks(groups[kind], says, width, first[0].text if first and form < 3 else None)
-    of_first = [each for each in diagnoses if first and (first[0].check in each.fails or each.together)]
+    of_first = [each for each in diagnoses if first and each.explains(first[0].check)]
     # Where the first failure has no diagnosis, that of a later one often describes a consequence.
     for diagnosis in (each for each in diagnoses if form < 3 and of_first and each not in of_first):
         lines += _diagnosis(diagnosis, width)

@@ -45,8 +45,10 @@ def _after_a_failure(lab: Lab, report: Report, exercise: Exercise, keys: bool) -
     steps, best = [], progress.of_lab(lab).points.get(exercise.name, 0)
     if best > report.by_exercise()[exercise.name]:
         steps = [f"Your best result counts: {best} of {exercise.points} points in {exercise.name}."]
-    named = any(diagnosis.exercise == exercise.name for diagnosis in report.diagnoses)
-    wrong = any(result.exercise == exercise.name and result.status == "fail" for result in report.results)
+    failures = [r for r in report.results if r.exercise == exercise.name and r.status not in ("pass", "skipped")]
+    # The screen shows the mistakes that explain the first failure.
+    named = any(each.exercise == exercise.name and each.explains(failures[0].check) for each in report.diagnoses)
+    wrong = any(result.status == "fail" for result in failures)
     complete = all(_line(Path(report.file), name) for name in exercise.functions)
     if wrong and complete and not named and not keys:
         steps += [f"No known mistake explains this. A hint: rankzero hint {lab.number} {exercise.name}"]
