@@ -78,7 +78,7 @@ def test_every_number_belongs_to_one_rank(ranks: int) -> None:
 
 
 # --------------------------------------------------------------------------------------------------- save and restore
-@pytest.mark.parametrize("numbers", [("2", "1", "3"), pytest.param(("4",), marks=pytest.mark.prove)])
+@pytest.mark.parametrize("numbers", [("2", "3"), pytest.param(("1", "4"), marks=pytest.mark.prove)])
 def test_a_checkpoint_of_two_ranks_resumes_on_any_number_of_ranks(numbers: tuple[str, ...], tmp_path: Path) -> None:
     whole = train(tmp_path, *TWELVE, "--steps", "9")
     half = train(tmp_path, *TWELVE, "--steps", "6")
