@@ -62,12 +62,12 @@ def saved_bytes(model: nn.Module, x: Tensor) -> int:
     """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
 
     Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. Storages
-    of the model's parameters and buffers do not count: they are in memory without the batch too. So are those of
-    buffers that state_dict() leaves out. A parameter may be a part of a larger storage, and autograd may save a view of
-    a parameter. `x` counts if autograd keeps it, whether it holds floats or token ids; if `x` is a slice, its whole
-    storage counts. Run the model on `x` itself, in the mode that it has. Every call counts afresh: keep nothing between
-    calls. After the call, the model and `x` are as before: same mode, weights and gradients (or None), no new hooks.
-    Only what `model(x)` itself changes may differ, such as BatchNorm's averages.
+    of the model's parameters and buffers do not count: they are in memory without the batch too. So are those of frozen
+    parameters, and of buffers that state_dict() leaves out. A parameter may be a part of a larger storage, and autograd
+    may save a view of a parameter. `x` counts if autograd keeps it, whether it holds floats or token ids; if `x` is a
+    slice, its whole storage counts. Run the model on `x` itself, in the mode that it has. Every call counts afresh:
+    keep nothing between calls. After the call, the model and `x` are as before: same mode, weights and gradients (or
+    None), no new hooks. Only what `model(x)` itself changes may differ, such as BatchNorm's averages.
 
     Read: handbook/forward-pass.md, "A linear layer keeps its input"
     """

@@ -45,13 +45,14 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> list
 
     `batches` yields one or more pairs `x`, `y` of int64 [B, T], and may be a generator. B may differ from batch to
     batch, T does not. Targets of -100 are padding and do not count. At each position every real token of every batch
-    counts the same. Losses are added up in float32 or float64, also for a model in bf16. Dropout is off during the
-    call, and autograd saves nothing. After the call, all of this is as before: the mode of each module (training or
-    evaluation; modules may differ, and two may share a third), the weights and buffers, which weights are frozen, their
-    gradients, `x` and `y`, whether gradients are on, and torch's random generator, except for what `batches` itself
-    draws, as a DataLoader does.
+    counts the same, also one with a loss of nan. Losses are added up in float32 or float64, also those of one batch of
+    a model in bf16. Dropout is off during the call, and autograd saves nothing. After the call, all of this is as
+    before: the mode of each module (training or evaluation; modules may differ, and two may share a third), the weights
+    and buffers, which weights are frozen, their gradients, `x` and `y`, whether gradients are on, and torch's random
+    generator, except for what `batches` itself draws, as a DataLoader does.
 
-    Returns T Python floats in a list, in nats per token; nan for a position at which all targets are padding.
+    Returns T Python floats in a list, in nats per token; nan for a position at which all targets are padding, or a real
+    token has a loss of nan.
     Read: handbook/forward-pass.md, "Evaluation mode and no_grad"
     """
     raise NotImplementedError("evaluate is not written yet. A hint: rankzero hint 02 evaluate")
@@ -76,9 +77,9 @@ def overfit_one_batch(model: nn.Module, x: Tensor, y: Tensor, lr: float, target:
 
     Uses one AdamW with learning rate `lr` and default settings otherwise, without clipping. Takes at most `max_steps`
     steps, each with one forward pass, and stops after the update whose loss was first below `target`. Nothing else
-    stops it, such as a loss that no longer falls, and no loss is rounded. The model is trained in place, in its mode.
-    As in train_step, gradients from before the call have no effect, and a parameter that the batch does not use stays
-    as it is.
+    stops it, such as a loss that no longer falls, and no loss is rounded; only a loss of nan may stop it too. The model
+    is trained in place, in its mode. As in train_step, gradients from before the call have no effect, and a parameter
+    that the batch does not use stays as it is.
 
     Returns the losses in nats per token, a list of Python floats, one per step, each from before that step's update.
     The last loss is the first below `target`, if any is below it.
@@ -92,8 +93,8 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, step: in
 
     The model may contain dropout, which draws from torch's CPU generator, and BatchNorm, whose averages are buffers.
     Saving does not change the run that saves. One file holds everything, so that it can be moved and renamed. It
-    replaces an existing file; no other file is left beside it, and none is lost. It holds tensors and plain values
-    only, so that `torch.load` reads it with `weights_only=True`.
+    replaces an existing file. No other file is left beside it, and none that was there is lost, such as `run.tmp`
+    beside `run.pt`. It holds tensors and plain values only, so that `torch.load` reads it with `weights_only=True`.
     Read: handbook/training-loop.md, "Other parts of a training loop"
     """
     raise NotImplementedError("save_checkpoint is not written yet. A hint: rankzero hint 02 save_checkpoint")

@@ -23,8 +23,9 @@ def share_lost(gradients: Iterable[Tensor | None], scale: float, dtype: torch.dt
 
     `gradients` are fp32 or fp64 tensors of any shapes, or None for a parameter that has none; they may come from a
     generator. Every number counts the same, in large and small tensors. Numbers that are 0 before count neither as lost
-    nor in the total. Each gradient is compared with 0 and multiplied in its own dtype. `dtype` is torch.float16 or
-    torch.bfloat16, `scale` a power of two, which may be larger than `dtype` can hold. The gradients stay unchanged.
+    nor in the total; inf and nan are in the total. Each gradient is compared with 0 and multiplied in its own dtype.
+    `dtype` is torch.float16 or torch.bfloat16, `scale` a power of two, which may be larger than `dtype` can hold. The
+    gradients stay unchanged.
 
     Returns a Python float between 0.0 and 1.0; 0.0 where no gradient differs from 0.
     Read: handbook/precision.md, "Underflow and loss scaling"
@@ -101,10 +102,10 @@ def scaled_step(
 
     The update uses the gradient of the mean loss over all micro-batches, without the scale, clipped to `max_norm` by
     nn.utils.clip_grad_norm_. If any number of that gradient is not finite, nothing is updated: neither weights nor
-    optimizer state. A micro-batch with a loss of nan is not left out. The optimizer holds all parameters, in one or
-    several parameter groups, which may have different learning rates. Gradients from before the call have no effect: a
-    parameter that the model does not use stays unchanged even if the optimizer has weight decay. The model runs in its
-    mode and stays in it.
+    optimizer state. Only the gradient decides: an infinite loss with a finite gradient makes an update. A micro-batch
+    with a loss of nan is not left out. The optimizer holds all parameters, in one or several parameter groups, which
+    may have different learning rates. Gradients from before the call have no effect: a parameter that the model does
+    not use stays unchanged even if the optimizer has weight decay. The model runs in its mode and stays in it.
 
     Returns (loss, updated): the mean cross-entropy over all micro-batches in nats, without the scale, a float; and
     whether there was an update, a bool. A loss whose product with the scale is inf is returned as it is, too. The
@@ -126,11 +127,11 @@ def make_masters(model: nn.Module) -> list[nn.Parameter]:
 def master_step(model: nn.Module, masters: Sequence[nn.Parameter], optimizer: Optimizer) -> None:
     """Updates the masters with the model's gradients, then the model's weights with the masters.
 
-    `optimizer` was made for `masters`, in one or several parameter groups; they came from make_masters. The model's
-    parameters hold the gradients of one backward pass, in their own dtype; these gradients stay unchanged. A parameter
-    whose gradient is None stays unchanged, and so does its master. After the call, each parameter equals its master,
-    rounded to the parameter's dtype. The parameters remain the same tensors in the same memory, because other code
-    refers to them.
+    `masters` came from make_masters. `optimizer` was made for them, in one or several parameter groups, which may hold
+    them in another order. The model's parameters hold the gradients of one backward pass, in their own dtype; these
+    gradients stay unchanged. A parameter whose gradient is None stays unchanged, and so does its master. After the
+    call, each parameter equals its master, rounded to the parameter's dtype. The parameters remain the same tensors in
+    the same memory, because other code refers to them.
     Read: handbook/precision.md, "The format of each number"
     """
     raise NotImplementedError("master_step is not written yet. A hint: rankzero hint 03 master_step")

@@ -59,7 +59,7 @@ def clip_part(gradient: Tensor, numel: int, max_norm: float) -> float:
     `gradient` is this rank's part, as `cut` makes it, of a gradient of `numel` numbers. The padding is undefined and
     may be nan: it does not belong to the gradient. The norm is that of the whole gradient, and every rank multiplies
     its part, in place, by the same number. One all-reduce, of one number. PyTorch divides `max_norm` by the norm plus
-    1e-6, which is right here too.
+    1e-6, which is right here too. The gradient may be all 0.
 
     Returns a Python float, the same on every rank. Write it by hand, without torch.nn.utils.
     Read: handbook/sharding-and-zero.md, "Changes in the loop"
@@ -155,9 +155,9 @@ def save_parts(folder: Path, part: Tensor, numel: int) -> None:
 
     `folder` does not exist yet. Whenever it exists under that name, it is complete, even if a rank is killed: all
     ranks write into `folder.with_name(folder.name + ".partial")`, and rank 0 renames that folder when every rank has
-    written. A killed save may have left a partial folder of that name, with files in it. Ranks come at any time: the
-    others may write before rank 0 begins. No weights are sent between ranks. `part` is float32 or float64; the function
-    does not change it.
+    written. The name may have a dot, as "step-1.5" has. A killed save may have left a partial folder of that name, with
+    files in it. Ranks come at any time: the others may write before rank 0 begins. No weights are sent between ranks.
+    `part` is float32 or float64; the function does not change it.
 
     Rank r writes `part-{r}.bin`: the bytes of its numbers, without padding. Several of the last ranks may have fewer
     numbers than a part, or none. Rank 0 writes `manifest.json`:
@@ -172,6 +172,7 @@ def load_part(folder: Path, rank: int, ranks: int) -> Tensor:
 
     No communication. Besides the manifest a rank reads only the numbers of its own part, because the whole may not fit.
     The part has its own memory: the files may be overwritten or removed afterwards.
+    Where many ranks saved and few load, a part spans three files or more.
     np.fromfile(file, dtype, count=..., offset=...) reads some of a file; its offset is in bytes.
     """
     raise NotImplementedError("load_part is not written yet. A hint: rankzero hint 08 load_part")

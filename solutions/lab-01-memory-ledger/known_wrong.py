@@ -276,6 +276,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "masters_for_averages_alone",
+        fails=("state_bytes/optimizers",),
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
+        explanation="""The fp32 master weights are missing with SGD. SGD keeps no averages, but the recipe decides
+        whether there are master weights: in the mixed recipes every optimizer updates an fp32 copy.""",
+        change="""
+-    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
++    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
++    master = master if averages else 0
+""",
+    ),
+    KnownWrong(
         "masters_for_adamw_alone",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
@@ -577,7 +589,13 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "weights_counted",
-        fails=("saved_bytes/chain", "saved_bytes/as-found", "saved_bytes/buffers", "saved_bytes/token-ids"),
+        fails=(
+            "saved_bytes/chain",
+            "saved_bytes/as-found",
+            "saved_bytes/frozen",
+            "saved_bytes/buffers",
+            "saved_bytes/token-ids",
+        ),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
         explanation="""The model's weights are counted. Autograd saves them, because the backward pass reads them, but
         they are in memory without the batch too. Leave out storages that belong to parameters.""",
@@ -721,6 +739,19 @@ KNOWN_WRONG = (
         change="""
 -    kept = {}
 +    kept = {x.untyped_storage().data_ptr(): x.untyped_storage()}
+""",
+    ),
+    KnownWrong(
+        "frozen_weights_counted",
+        fails=("saved_bytes/frozen",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""Frozen weights are counted, as when only parameters with requires_grad=True are left out. A
+        frozen layer saves its weight for the gradient of its input, as in LoRA. That weight is the model's own memory
+        too. Leave out all of model.parameters().""",
+        change="""
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
++    own = {tensor.untyped_storage().data_ptr() for tensor in (*trainable, *model.buffers())}
 """,
     ),
     KnownWrong(

@@ -284,6 +284,19 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "tied_weight_twice_in_the_norm",
+        fails=("train_step/norm", "train_step/clip"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The gradient of a tied weight is counted twice in the norm, as in a loop over the modules and
+        their own parameters. Two layers may hold the same weight, which has one gradient. model.parameters() returns it
+        once.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    owned = [p.grad for module in model.modules() for p in module.parameters(recurse=False) if p.grad is not None]
++    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in owned))
+""",
+    ),
+    KnownWrong(
         "nothing_moves",
         fails=("train_step/update",),
         read="handbook/training-loop.md#the-order-of-the-calls",
@@ -470,6 +483,24 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "padding_found_by_a_loss_of_nan",
+        fails=("train_step/edges",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""A batch of padding is recognized after the model has run, as by a loss of nan. In training mode
+        BatchNorm's averages have then changed, and dropout has drawn random numbers. Look at the targets before the
+        model runs.""",
+        change="""
+-    if not (y != -100).any():
+-        return 0.0, 0.0
+-    optimizer.zero_grad(set_to_none=True)
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    if math.isnan(loss.item()):
++        return 0.0, 0.0
++    optimizer.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
         "padding_makes_nan",
         fails=("train_step/edges",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
@@ -538,9 +569,9 @@ KNOWN_WRONG = (
         "mean_of_batch_means_with_nan",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The result is the average of the batches' means. A batch with padding only at a position has the
-        mean nan there, so the average is nan too; a small batch also counts as much as a full one. Add up losses and
-        token counts, and divide once at the end.""",
+        explanation="""The result is the average of the batches' means. A small batch then counts as much as a full one.
+        A batch with padding only at a position has the mean nan there, so the average at that position is nan too. Add
+        up losses and token counts, and divide once at the end.""",
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
@@ -595,6 +626,18 @@ KNOWN_WRONG = (
         change="""
 -            tokens = tokens + (y != -100).sum(dim=0)
 +            tokens = tokens + len(y)
+""",
+    ),
+    KnownWrong(
+        "loss_of_0_is_padding",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""Tokens with a loss of exactly 0 are not counted, as if they were padding. A model that is very
+        sure of a real token has a loss of 0 there, because its probability rounds to 1. Count the targets that are not
+        -100.""",
+        change="""
+-            tokens = tokens + (y != -100).sum(dim=0)
++            tokens = tokens + (losses != 0).sum(dim=0)
 """,
     ),
     KnownWrong(
@@ -840,6 +883,31 @@ KNOWN_WRONG = (
         change="""
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 +            totals = totals + losses.sum(dim=0)
+""",
+    ),
+    KnownWrong(
+        "batch_sums_in_bf16",
+        fails=("evaluate/half",),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""The losses of each batch are added up in bf16, and only these sums in a wider dtype. bf16 has 8
+        bits of precision, so a batch's sum is off by up to 0.4 %. Widen the losses before the first sum, with
+        losses.float() or with dtype=torch.float32 in sum().""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
++            totals = totals + losses.sum(dim=0).double()
+""",
+    ),
+    KnownWrong(
+        "nan_counts_as_padding",
+        fails=("evaluate/half",),
+        read="handbook/loss-functions.md#misleading-loss-values",
+        explanation="""Losses of nan are left out, as by nanmean or nan_to_num. A model that computes nan for a real
+        token then looks as good as any other. Leave out padding by its target, -100, and let nan reach the mean.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            totals = totals + losses.nansum(dim=0, dtype=torch.float64)
++            tokens = tokens + ((y != -100) & ~losses.isnan()).sum(dim=0)
 """,
     ),
     KnownWrong(
@@ -1317,6 +1385,21 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "max_steps_passed_by",
+        fails=("overfit_one_batch/gives-up",),
+        read="handbook/training-loop.md#the-order-of-the-calls",
+        explanation="""With max_steps=0 the loop does not end. It takes a step and then asks whether the number of steps
+        equals max_steps: 1 is not 0, and later numbers are not either. Ask before the first step, with <.""",
+        change="""
+-    while len(losses) < max_steps and (not losses or losses[-1] >= target):
++    while True:
+         loss, _ = train_step(model, optimizer, x, y, math.inf)
+         losses.append(loss)
++        if losses[-1] < target or len(losses) == max_steps:
++            break
+""",
+    ),
+    KnownWrong(
         "one_step_too_many",
         fails=("overfit_one_batch/gives-up",),
         read="handbook/training-loop.md#the-order-of-the-calls",
@@ -1653,6 +1736,19 @@ def save_checkpoint(path, model, optimizer, step):
 -    torch.save(state, path)
 +    torch.save(state, path)
 +    torch.save(state, path.with_suffix(".tmp"))
+""",
+    ),
+    KnownWrong(
+        "temporary_file_overwrites_another",
+        fails=("checkpoint/one-file",),
+        read="handbook/training-loop.md#other-parts-of-a-training-loop",
+        explanation="""The temporary file has a name that another file may have, such as `run.tmp` for `run.pt`, from
+        path.with_suffix(). That other file is then lost. Add to the whole name of `path` instead:
+        path.with_name(path.name + ".partial").""",
+        change="""
+-    torch.save(state, path)
++    torch.save(state, path.with_suffix(".tmp"))
++    path.with_suffix(".tmp").replace(path)
 """,
     ),
     KnownWrong(

@@ -1111,6 +1111,18 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "first_group_clipped",
+        fails=("scaled_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Only the gradients of the optimizer's first parameter group are clipped. The norm lacks the
+        other groups, whose gradients keep their length, so the update can be too long and its direction changes. Clip
+        all parameters of the model together.""",
+        change="""
+-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
++        nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], max_norm)
+""",
+    ),
+    KnownWrong(
         "clips_every_micro_batch",
         fails=("scaled_step/clip",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -1183,6 +1195,20 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "low_ignored",
+        fails=(
+            "scaled_step/skip",
+            "scaled_step/formats",
+        ),
+        read="handbook/precision.md#autocast-the-format-of-each-operation",
+        explanation="""Forward pass and loss run in bf16 for every `low`. bf16 is torch.autocast's default on a CPU. A
+        step with low=torch.float16 then shows neither the digits nor the overflows of fp16. Pass `low` to autocast.""",
+        change="""
+-        with torch.autocast("cpu", dtype=low):
++        with torch.autocast("cpu"):
+""",
+    ),
+    KnownWrong(
         "leaves_out_a_loss_of_nan",
         fails=("scaled_step/skip",),
         read="handbook/precision.md#dynamic-loss-scaling",
@@ -1193,6 +1219,18 @@ def unscale(parameters, scale):
 -        (loss * scale / len(micro_batches)).backward()
 +        if loss.isfinite():
 +            (loss * scale / len(micro_batches)).backward()
+""",
+    ),
+    KnownWrong(
+        "infinite_loss_skips_the_update",
+        fails=("scaled_step/skip",),
+        read="handbook/precision.md#dynamic-loss-scaling",
+        explanation="""The update is left out because the loss is infinite, although every gradient is finite. A target
+        whose logit is masked with -inf has an infinite loss and a finite gradient. Only the gradient decides: test it
+        after unscaling.""",
+        change="""
+-    updated = not unscale(model.parameters(), scale)
++    updated = not unscale(model.parameters(), scale) and total < float("inf")
 """,
     ),
     KnownWrong(
@@ -1369,6 +1407,21 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "masters_in_the_groups_order",
+        fails=("master_weights/step",),
+        read="labs/lab-03-amp.md#master_weights",
+        explanation="""Weights are paired with the tensors of the optimizer's parameter groups. The groups may hold the
+        masters in another order, as after the usual split into weights with and without decay. A weight then gets
+        another weight's master. Pair with `masters`: make_masters keeps the model's order.""",
+        change="""
+-    for parameter, master in zip(model.parameters(), masters, strict=True):
+-        master.grad = None if parameter.grad is None else parameter.grad.float()
++    masters = [master for group in optimizer.param_groups for master in group["params"]]
++    for parameter, master in zip(model.parameters(), masters, strict=True):
++        master.grad = None if parameter.grad is None else parameter.grad.float()
+""",
+    ),
+    KnownWrong(
         "updates_the_weights_instead",
         fails=("master_weights/step",),
         read="handbook/precision.md#the-format-of-each-number",
@@ -1495,6 +1548,10 @@ HURRIED = {
         "the scale is in 16 bits": """
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * torch.tensor(scale).to(dtype)).to(dtype) == 0).sum())
+""",
+        "inf is left out": """
+-        nonzero = gradient[gradient != 0]
++        nonzero = gradient[(gradient != 0) & gradient.isfinite()]
 """,
         "scales the gradients themselves": """
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())

@@ -30,9 +30,9 @@ def accumulate(model: nn.Module, x: Tensor, y: Tensor, k: int) -> tuple[float, l
     backward each, so that autograd never holds the activations of more than one.
 
     Backward stores each gradient in its parameter's dtype, which may be bf16. k gradients added up in bf16 lose digits,
-    so keep separate sums: in fp32 for an fp32, bf16 or fp16 parameter, in fp64 for an fp64 parameter. One model may
-    have parameters of several dtypes. After the call, every p.grad is None. Gradients from before the call have no
-    effect. Weights and the model's mode stay unchanged.
+    so keep separate sums: in fp32 for an fp32, bf16 or fp16 parameter, in fp64 for an fp64 parameter, also where k is 1
+    or a parameter gets only one gradient. One model may have parameters of several dtypes. After the call, every p.grad
+    is None. Gradients from before the call have no effect. Weights and the model's mode stay unchanged.
 
     Returns (loss, gradients): the mean cross-entropy over the batch's B*T tokens, a Python float in nats; and a list
     with a tensor per parameter, in the order of model.parameters(), without a graph. None stands for a parameter that
@@ -187,7 +187,8 @@ def train_scheduled(
     `scheduler` is one of torch's, made for `optimizer`: scheduler.step() changes the rate of every parameter group, and
     nothing else does. It may have taken steps before the call, as in a run that resumes.
     `epochs` are the passes, each an iterable of micro-batches as `train_epoch` takes it; passes and micro-batches may
-    be readable only once. Read at most one micro-batch beyond the current group.
+    be readable only once. A pass without micro-batches makes no update, and the next pass follows. Read at most one
+    micro-batch beyond the current group.
 
     Returns a list of the rates of the first parameter group, one float per update: the rate that the update used.
     Read: handbook/gradient-mechanics.md, "Calls that run once per update"

@@ -125,6 +125,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "one_gradient_in_16_bits",
+        fails=("accumulate/sums",),
+        read="labs/lab-04-gradient-accumulation.md#accumulate",
+        explanation="""A parameter that gets only one gradient, as with k = 1, has it in its own dtype, such as bf16.
+        The list then has sums of mixed dtypes, and the caller may add to them in bf16. Convert the first gradient to
+        fp32 too.""",
+        change="""
+-                sums[place] = gradient if so_far is None else so_far + gradient
++                sums[place] = parameter.grad if so_far is None else so_far + gradient
+""",
+    ),
+    KnownWrong(
         "converted_at_the_end",
         fails=("accumulate/sums",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
@@ -1191,6 +1203,18 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "each_parameter_group_by_itself",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Each parameter group of the optimizer is clipped by itself, to max_norm. The gradients of all
+        groups together can then be longer than max_norm, and their direction changes. All parameters have one norm and
+        one factor.""",
+        change="""
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = math.hypot(*(clip_gradients(group["params"], max_norm) for group in optimizer.param_groups))
+""",
+    ),
+    KnownWrong(
         "clips_with_old_gradients",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#a-gradient-of-none-and-a-gradient-of-zero",
@@ -1465,6 +1489,20 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "empty_pass_ends_the_training",
+        fails=("schedule/rates",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""A pass without micro-batches ends the training, so the passes after it make no update. Such a
+        pass comes, for example, from a data filter that removes everything. It makes no update: go on with the next
+        pass.""",
+        change="""
+         stream = iter(epoch)
++        if (first := next(stream, None)) is None:
++            break
++        stream = itertools.chain([first], stream)
+""",
+    ),
+    KnownWrong(
         "rate_moves_every_pass",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
@@ -1576,7 +1614,7 @@ def clip_gradients(parameters, max_norm):
     ),
     KnownWrong(
         "moves_twice_where_nothing_is_left",
-        fails=("schedule/moves",),
+        fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#calls-that-run-once-per-update",
         explanation="""The schedule advances once too often in a pass whose number of micro-batches is a multiple of k,
         as if leftover micro-batches had one more update. Call scheduler.step() only after updates.""",
@@ -2128,6 +2166,10 @@ HURRIED = {
         "almost rounded up": """
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * int(micro_batches / k + 0.99)
+""",
+        "each pass has a first micro-batch": """
+         stream = iter(epoch)
++        stream = itertools.chain([next(stream)], stream)
 """,
         "passes are lists": """
 -        stream = iter(epoch)

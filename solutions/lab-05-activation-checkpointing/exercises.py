@@ -24,8 +24,8 @@ def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> l
     `step` is a whole training step, so a block that is recomputed in backward runs twice. Runs in eval mode count too,
     and runs that an error ends early: PyTorch's checkpoint ends a second run as soon as backward has what it needs.
     A block may be listed twice: each of its places has the count of all its runs. The function leaves nothing on the
-    blocks, their parts and their parameters, such as a hook or an attribute, even if `step` raises an error; the error
-    reaches the caller. Read: PyTorch's `nn.Module.register_forward_pre_hook`
+    blocks, their parts and their parameters, such as a hook or an attribute, even if an error or Ctrl-C ends `step`;
+    the error reaches the caller. Read: PyTorch's `nn.Module.register_forward_pre_hook`
     """
     ### BEGIN SOLUTION
     counts = [0] * len(blocks)
@@ -53,9 +53,9 @@ def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callabl
     `repeatable` itself does not call `function`. The returned function takes no arguments, calls `function` once each
     time that it is called, returns its result, and
 
-    - passes the inputs in their places: each tensor detached from the graph that made it, requiring a gradient if
-      the input does; everything else (numbers, lists, None) unchanged. The caller's tensors stay as they are, and
-      no numbers are copied.
+    - passes the inputs in their places: for each tensor a new one in each call, detached from the graph that made it,
+      requiring a gradient if the input does; everything else (numbers, lists, None) unchanged. The caller's tensors
+      stay as they are, and no numbers are copied.
     - runs it with gradients on, even if they are off, as they are in backward.
     - runs it under the autocast of the CPU as it was when `repeatable` was called: on or off, and its dtype.
     - gives it, each time, the random numbers that torch's CPU generator would have drawn when `repeatable` was called.

@@ -19,6 +19,10 @@ NO_GRADIENTS = (
 ONE_STORE = """All calls share one store for the tensors of their second runs. Backward of one call then gets the
 tensors of another call, with another shape or from another step. Make a new store for each call."""
 
+WITHOUT_KEYWORDS = """An operation runs without its keyword arguments, so it computes with their defaults: GELU without
+approximate="tanh" is another function. A mode gets them as `kwargs`, which may be None: run
+`func(*args, **(kwargs or {}))`."""
+
 ROUNDINGS = {"": "round", "_rounded_down": "math.floor", "_rounded_up": "math.ceil"}
 
 
@@ -225,6 +229,24 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "hooks_left_after_ctrl_c",
+        fails=("runs_per_block/removed",),
+        read="labs/lab-05-activation-checkpointing.md#exercises",
+        explanation="""The hooks stay after Ctrl-C in the step, and in a notebook you go on with the same model.
+        KeyboardInterrupt is no Exception, so `except Exception` does not catch it. Remove the hooks in `finally`.""",
+        change="""
+-    finally:
+-        for handle in handles:
+-            handle.remove()
++    except Exception:
++        for handle in handles:
++            handle.remove()
++        raise
++    for handle in handles:
++        handle.remove()
+""",
+    ),
+    KnownWrong(
         "again_called",
         fails=(
             "repeatable/graph",
@@ -256,7 +278,7 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "detached_in_place",
-        fails=("repeatable/graph",),
+        fails=("repeatable/graph", "repeatable/inputs"),
         read=SECOND_RUN,
         explanation="""The caller's own input is detached from its graph. The layers before it then get no gradient,
         without an error: in a stack of checkpointed blocks only the last block trains. `detach()` returns a new tensor;
@@ -437,6 +459,22 @@ KNOWN_WRONG = (
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value.detach().clone().requires_grad_(value.requires_grad)
+""",
+    ),
+    KnownWrong(
+        "detached_once",
+        fails=("repeatable/inputs",),
+        read=SECOND_RUN,
+        explanation="""The inputs are detached once, and every later run gets the same tensors. A gradient that one run
+        leaves in their `.grad` is still there in the next run and adds to its gradient. Detach the inputs in the
+        function that `repeatable` returns.""",
+        change="""
++    fresh = [v.detach().requires_grad_(v.requires_grad) if isinstance(v, Tensor) else v for v in inputs]
+     random_state = torch.get_rng_state()
+@@
+-        fresh = list(inputs)
+@@
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 """,
     ),
     KnownWrong(
@@ -662,6 +700,18 @@ def checkpoint(function, *inputs):
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
 -                again()
 +            again()
+""",
+    ),
+    KnownWrong(
+        "runs_again_for_one_tensor",
+        fails=NO_GRADIENTS,
+        read=SECOND_RUN,
+        explanation="""Backward needs a tensor before the second run has begun. The second run begins at another tensor,
+        such as the last one of the first run, or never. Backward needs the tensors neither in the order of the run nor
+        exactly in reverse. If the tensor that it needs is not there, run the function again.""",
+        change="""
+-        if number not in remade:  # also in a second backward
++        if number == count - 1:
 """,
     ),
     KnownWrong(
@@ -916,6 +966,13 @@ def checkpoint(function, *inputs):
         are in memory, so it should be a short segment.""",
     ),
     wrong_lengths(
+        "longer_segments_spread",
+        "[blocks * i // -segments - blocks * (i + 1) // -segments for i in range(segments)]",
+        """The lengths are right, but their order is not: the longer segments are spread over the whole model, as with
+        ends at rounded fractions of the number of blocks. All longer segments come first, because more inputs are in
+        memory while a later segment runs again.""",
+    ),
+    wrong_lengths(
         "remainder_in_the_last",
         "[short] * (segments - 1) + [short + longer]",
         """The last segment gets all blocks that are left over. It can be nearly twice as long as the others, and it
@@ -1066,6 +1123,17 @@ def checkpoint_segments(blocks, x, segments):
 +        start += length
 """,
     ),
+    KnownWrong(
+        "single_blocks_plain",
+        fails=("segments/ends",),
+        read=SEGMENTS,
+        explanation="""A segment of one block runs without checkpoint, so autograd keeps all its tensors. A block keeps
+        much more inside than its input. Checkpoint every segment.""",
+        change="""
+-        x = checkpoint(run(start, start + length), x)
++        x = checkpoint(run(start, start + length), x) if length > 1 else blocks[start](x)
+""",
+    ),
     wrong_peak(
         "all_inputs_at_the_peak",
         "segments * boundary + lengths[0] * inside",
@@ -1178,6 +1246,19 @@ def checkpoint_segments(blocks, x, segments):
 """,
     ),
     KnownWrong(
+        "keywords_dropped",
+        fails=("keep_or_reuse/values", "keep_or_reuse/runs", "keep_or_reuse/memory"),
+        read=KEEP,
+        explanation=WITHOUT_KEYWORDS,
+        change="""
+-                return func(*args, **(kwargs or {}))
++                return func(*args)
+@@
+-            output = func(*args, **(kwargs or {}))
++            output = func(*args)
+""",
+    ),
+    KnownWrong(
         "one_list_for_all",
         fails=("keep_or_reuse/values",),
         read=KEEP,
@@ -1186,6 +1267,16 @@ def checkpoint_segments(blocks, x, segments):
         change="""
 -    kept: list[Tensor] = []
 +    kept = globals().setdefault("KEPT", [])
+""",
+    ),
+    KnownWrong(
+        "keywords_of_kept_operations_dropped",
+        fails=("keep_or_reuse/values",),
+        read=KEEP,
+        explanation=WITHOUT_KEYWORDS,
+        change="""
+-            output = func(*args, **(kwargs or {}))
++            output = func(*args)
 """,
     ),
     KnownWrong(
@@ -1495,6 +1586,17 @@ def peak_bytes(layers, recomputed):
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
 +        kept = sum(layer.boundary if place in places else layer.inside for place, layer in enumerate(layers))
 +        if (best is None or flops < least) and kept <= budget:
+""",
+    ),
+    KnownWrong(
+        "no_recomputation_refused",
+        fails=("plan/fits", "plan/cheapest", "plan/refuses"),
+        read=BUDGET,
+        explanation="""If everything fits without recomputation, plan raises a ValueError. The best plan is then an
+        empty list, and `not []` is True, as `not None` is. Test `best is None`.""",
+        change="""
+-    if best is None:
++    if not best:
 """,
     ),
     KnownWrong(

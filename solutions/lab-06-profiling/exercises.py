@@ -8,9 +8,9 @@ order. The relevant events have `"ph": "X"`, and
     "ts"     when it began, in µs              "cpu_op" for an operation of PyTorch
     "dur"    how long it took, in µs   "tid"   the thread it ran on
 
-Steps and phases are ranges: a step's name begins with "ProfilerStep#", a phase's name is in PHASES. Other events have
-other kinds, or lack some of these keys. A range on the GPU ("gpu_user_annotation") has the same name as the range on
-the host; ignore it. No function changes the events that are passed to it.
+Steps and phases are ranges: a step's name is "ProfilerStep#" and a number, which may begin above 0; a phase's name is
+in PHASES. Other events have other kinds, or lack some of these keys. A range on the GPU ("gpu_user_annotation") has the
+same name as the range on the host; ignore it. No function changes the events that are passed to it.
 
     rankzero check 06                      # all of them
     rankzero check 06 phase_fractions      # one
@@ -94,9 +94,10 @@ def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]
     """Returns calls and self time of each operation in the measured steps: its name -> (calls, milliseconds).
 
     A list of the two numbers counts as a tuple. Operations are of kind "cpu_op", and count if they begin inside a
-    measured step. An operation may call others, which then lie inside it on the same thread. An operation's self time
-    is its duration minus the durations of the operations that it calls directly, also of those that begin after the
-    step. So the self times of a thread add up to the time in which its operations ran.
+    measured step: at its start or later, and before its end. An operation may call others, which then lie inside it on
+    the same thread. An operation's self time is its duration minus the durations of the operations that it calls
+    directly, also of those that begin after the step. So the self times of a thread add up to the time in which its
+    operations ran.
 
     Read: handbook/profiling.md
     """

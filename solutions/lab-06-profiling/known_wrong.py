@@ -243,6 +243,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "names_that_contain_a_phase",
+        fails=("phase_fractions/nested",),
+        read=TRACE,
+        explanation="""A range counts for a phase if its name begins with the phase's name, or contains it. Other
+        ranges, such as "data and the pause before it", then count too. Compare the whole name.""",
+        change="""
+-        taken += [(start, end) for name, start, end in spans if name == phase]
++        taken += [(start, end) for name, start, end in spans if name.startswith(phase)]
+""",
+    ),
+    KnownWrong(
         "each_phase_by_itself",
         fails=("phase_fractions/threads",),
         read=FRACTIONS,
@@ -344,6 +355,21 @@ KNOWN_WRONG = (
 +    every = [end - start for name, start, end in spans if name.startswith("ProfilerStep#")]
 +    return statistics.median(every) / 1000, fractions
 """,
+    ),
+    *(
+        KnownWrong(
+            f"{which}_of_the_two_in_the_middle",
+            fails=("phase_fractions/step-time",),
+            read=WARM_UP,
+            explanation="""The step time is that of one step. For an even number of steps, two are in the middle, and
+            the median is the mean of both. torch.median returns the lower one, and the item len(steps) // 2 of the
+            sorted list is the upper one. Use statistics.median.""",
+            change=f"""
+-    return statistics.median(end - start for start, end in steps) / 1000, fractions
++    return statistics.median_{which}(end - start for start, end in steps) / 1000, fractions
+""",
+        )
+        for which in ("low", "high")
     ),
     KnownWrong(
         "step_in_seconds",
@@ -473,6 +499,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "end_of_the_step_included",
+        fails=("self_times/measured",),
+        read=TRACE,
+        explanation="""An operation that begins exactly at the end of a step counts for that step. No part of it lies
+        inside the step. Where one step ends and the next begins at once, it would belong to both. Compare with
+        `start <= ts < end`.""",
+        change="""
+-        if any(start <= op["ts"] < end for start, end in steps):
++        if any(start <= op["ts"] <= end for start, end in steps):
+""",
+    ),
+    KnownWrong(
         "only_measured_calls_subtracted",
         fails=("self_times/measured",),
         read=TRACE,
@@ -581,6 +619,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "halved_if_any_row_is_sparse",
+        fails=("utilization/mfu",),
+        read=MFU,
+        explanation="""Every peak of a data sheet is halved if one of its rows has sparsity. Each row says for itself
+        whether its rate is twice the dense rate. Test the row of the run's dtype.""",
+        change="""
+-    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
++    dense_peak = row["tflops"] * 1e12 / (2 if any(row["sparsity"] for row in sheet) else 1)
+""",
+    ),
+    KnownWrong(
         "largest_peak",
         fails=("utilization/mfu",),
         read=MFU,
@@ -618,6 +667,12 @@ KNOWN_WRONG = (
         "always_four_thirds",
         "model_utilization * 4 / 3",
         """The factor is 4/3, whatever is recomputed. That is right if the whole forward pass runs again. A run that
+        recomputes the share r of it executes (3 + r)/3 of the model's FLOPs.""",
+    ),
+    wrong_hfu(
+        "four_thirds_for_any_part",
+        "model_utilization * (4 / 3 if recomputed else 1)",
+        """The factor is 4/3 if anything is recomputed. That is right if the whole forward pass runs again. A run that
         recomputes the share r of it executes (3 + r)/3 of the model's FLOPs.""",
     ),
     wrong_hfu(
@@ -727,6 +782,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "no_time_in_operations",
+        fails=("tiny_share/share",),
+        read=TRACE,
+        explanation="""The share of no operations is 0.0, but if there are operations and each of them has a self time
+        of 0, the function divides by 0. Test the sum of the self times, not the dictionary.""",
+        change="""
+-    return tiny / total if total else 0.0
++    return tiny / total if operations else 0.0
+""",
+    ),
+    KnownWrong(
         "tiny_ops_first",
         fails=("diagnose/starved", "diagnose/sync"),
         read=CAUSE,
@@ -793,6 +859,19 @@ KNOWN_WRONG = (
         change="""
 -    ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    ranges = [event for event in events if event["ph"] == "X"]
+""",
+    ),
+    KnownWrong(
+        "steps_counted_by_their_numbers",
+        fails=("diagnose/sync",),
+        read=TRACE,
+        explanation="""The number of steps is taken from the largest number in the steps' names. These numbers go on
+        from earlier profiles and need not begin at 0, so the calls per step are far too few. Count the ranges of
+        the steps.""",
+        change="""
+-    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
++    numbers = [int(event["name"][13:]) for event in ranges if event["name"].startswith("ProfilerStep#")]
++    steps = max(numbers) + 1 - warmup
 """,
     ),
     KnownWrong(
@@ -1243,6 +1322,18 @@ import warnings
 """,
     ),
     KnownWrong(
+        "last_pending_output_only",
+        fails=("note/end",),
+        read=HOOKS,
+        explanation="""Only the hook of the last output is removed at the end. If several outputs wait for their
+        gradient, as with two forward passes before one backward, the other hooks still add notes. Keep the handles
+        of all outputs in a list.""",
+        change="""
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            handles[1:] = [output.register_hook(lambda gradient: gradients.append(wide(gradient).norm()))]
+""",
+    ),
+    KnownWrong(
         "graph_in_the_notes",
         fails=("note/nothing-kept",),
         read=HOOKS,
@@ -1432,6 +1523,21 @@ import warnings
 """,
     ),
     KnownWrong(
+        "one_stop_for_each_module",
+        fails=("watch/removed",),
+        read=HOOKS,
+        explanation="""The hooks of a module that has two names are not all removed. A dictionary from modules to the
+        functions that end the notes keeps one function for each module, and `note` was called twice. Keep these
+        functions in a list.""",
+        change="""
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
++    stops = {module: note(module, *log[name].values()) for name, module in modules.items()}
+@@
+-        for stop in stops:
++        for stop in stops.values():
+""",
+    ),
+    KnownWrong(
         "never_stopped",
         fails=("watch/removed",),
         read=HOOKS,
@@ -1484,14 +1590,6 @@ HURRIED = {
         "the longest step": """
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    return max(end - start for start, end in steps) / 1000, fractions
-""",
-        "names that begin like a phase": """
--        taken += [(start, end) for name, start, end in spans if name == phase]
-+        taken += [(start, end) for name, start, end in spans if name.startswith(phase)]
-""",
-        "the lower of two middle steps": """
--    return statistics.median(end - start for start, end in steps) / 1000, fractions
-+    return statistics.median_low(end - start for start, end in steps) / 1000, fractions
 """,
     },
     "self_times": {

@@ -72,8 +72,8 @@ def same_start(model: nn.Module) -> None:
 
     Frozen parameters count, and buffers of any dtype, also those that no state_dict holds (persistent=False). Tensors
     may have any memory layout, such as channels_last. A tied parameter, found in two modules, is sent once. The model
-    keeps its tensors, because an optimizer may hold them already: only their numbers change. `requires_grad` and the
-    mode, train or eval, stay.
+    keeps its tensors, with their memory and strides, because an optimizer or a view may hold them already: only their
+    numbers change. `requires_grad` and the mode, train or eval, stay.
 
     Read: handbook/distributed-data-parallel.md, "One average"
     """
@@ -137,9 +137,10 @@ def make_buckets(parameters: Iterable[nn.Parameter], cap: int) -> list[list[nn.P
 def reduce_bucket(bucket: Sequence[nn.Parameter]) -> Callable[[], None]:
     """Starts *one* all-reduce of all gradients of a bucket, and returns at once. The returned function waits for it.
 
-    The parameters of the bucket have one dtype and any shapes. Their gradients travel in one flat tensor of that dtype,
-    in the order of the bucket, with zeros for a gradient that is None. The returned function, which is called once,
-    leaves in every `p.grad` the mean over the ranks, in the shape of `p`.
+    The parameters of the bucket have one dtype and any shapes. They and their gradients may have any memory layout,
+    such as channels_last. The gradients travel in one flat tensor of that dtype, in the order of the bucket, with zeros
+    for a gradient that is None. The returned function, which is called once, leaves in every `p.grad` the mean over the
+    ranks, in the shape of `p`.
 
     Read: handbook/distributed-data-parallel.md, "How DDP hides the cost"
     """

@@ -437,6 +437,20 @@ def same_start(model):
 """,
     ),
     KnownWrong(
+        "data_of_a_clone",
+        fails=("same_start/once",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""`tensor.data = copy` gives every tensor of the model the memory of its copy. Views of the old
+        memory keep the old numbers, and for a moment both are in memory. Write the received numbers into the tensor:
+        tensor.data.copy_(copy).""",
+        change="""
+-        dist.broadcast(tensor.detach(), src=0)
++        received = tensor.detach().clone(memory_format=torch.contiguous_format)
++        dist.broadcast(received, src=0)
++        tensor.data = received
+""",
+    ),
+    KnownWrong(
         "each_its_own_start",
         fails=("data_parallel/start",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
@@ -841,6 +855,18 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
+        "view_of_a_gradient",
+        fails=("reduce_bucket/mean", "reduce_bucket/once"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""`view(-1)` fails for a gradient that is not contiguous, such as that of a channels_last
+        convolution: a view cannot put its numbers in order. `flatten()` and `reshape(-1)` copy such a gradient, and are
+        views of any other.""",
+        change="""
+-    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
++    flat = torch.cat([torch.zeros_like(p).flatten() if p.grad is None else p.grad.view(-1) for p in bucket])
+""",
+    ),
+    KnownWrong(
         "a_reduction_each",
         fails=("reduce_bucket/once",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
@@ -1222,6 +1248,21 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 """,
     ),
     KnownWrong(
+        "cut_off_by_the_remainder",
+        fails=("shard/drop_last",),
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
+        explanation="""Where the ranks divide the length, nothing is to be left out, and the slice `[:-remainder]` is
+        `[:-0]`, which is empty: no rank gets a sample. Cut at length // ranks * ranks.""",
+        change="""
+     while len(order) < each * ranks:
++        if drop_last:
++            break
+@@
+-    return order[rank : each * ranks : ranks]
++    return order[: -(length % ranks)][rank::ranks] if drop_last else order[rank : each * ranks : ranks]
+""",
+    ),
+    KnownWrong(
         "divided_by_the_ranks_twice",
         fails=("accumulate/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
@@ -1399,6 +1440,20 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
 +    for micro_x, micro_y in [(x, y)]:
 +        with contextlib.nullcontext():
+""",
+    ),
+    KnownWrong(
+        "micro_batches_of_k_rows",
+        fails=("accumulate/quiet",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
+        explanation="""The micro-batches have k rows each, and k is their number. `x.split(k)` makes pieces of k rows,
+        `x.chunk(k)` makes k pieces.""",
+        change="""
+-    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
+-        with contextlib.nullcontext() if number == k else ddp.no_sync():
++    pieces = list(zip(x.split(k), y.split(k), strict=True))
++    for number, (micro_x, micro_y) in enumerate(pieces, start=1):
++        with contextlib.nullcontext() if number == len(pieces) else ddp.no_sync():
 """,
     ),
     KnownWrong(

@@ -71,6 +71,18 @@ def cut(whole, rank, ranks):
 """,
     ),
     KnownWrong(
+        "split_evenly_then_padded",
+        fails=("flat/cut",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""`tensor_split` makes parts that differ in size by one, and each shorter part is padded. The
+        padding is then between the numbers of the gathered tensor. Give each rank the next ceil(P/N) numbers: then all
+        padding is at the end.""",
+        change="""
+-    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
++    mine = whole.detach().flatten().tensor_split(ranks)[rank]
+""",
+    ),
+    KnownWrong(
         "last_part_is_short",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -109,6 +121,20 @@ def cut(whole, rank, ranks):
     padded = whole.new_zeros(size * ranks)
     padded[: whole.numel()] = whole.detach().flatten()
     return padded[rank * size : (rank + 1) * size]
+""",
+    ),
+    KnownWrong(
+        "contiguous_taken_for_a_copy",
+        fails=("flat/storage",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""`contiguous()` copies only a tensor that is not contiguous, and a row is contiguous. So the part
+        is a view, and the whole tensor stays in memory as long as the part does. `clone()` copies.""",
+        definitions="""
+def cut(whole, rank, ranks):
+    size, flat = -(-whole.numel() // ranks), whole.detach().flatten()
+    if missing := size * ranks - len(flat):
+        flat = torch.cat([flat, flat.new_zeros(missing)])
+    return flat.view(ranks, size)[rank].contiguous()
 """,
     ),
     KnownWrong(
@@ -384,6 +410,21 @@ def clip_part(gradient, numel, max_norm):
         change="""
 -    if norm > max_norm:
 +    if norm > 0:
+""",
+    ),
+    KnownWrong(
+        "divided_by_a_norm_of_0",
+        fails=("clip/limit",),
+        read="handbook/sharding-and-zero.md#changes-in-the-loop",
+        explanation="""The limit is divided by the norm before the comparison. If the gradient is all 0, its norm is a
+        Python float of 0, and the division raises ZeroDivisionError. Compare the norm with the limit first, or divide
+        by the norm plus 1e-6.""",
+        change="""
+-    if norm > max_norm:
+-        gradient.mul_(max_norm / norm)
++    factor = max_norm / norm
++    if factor < 1:
++        gradient.mul_(factor)
 """,
     ),
     KnownWrong(
@@ -682,6 +723,25 @@ def zero1_step(parameters, part, optimizer):
         change="""
 -    shapes = {name: p.shape for name, p in module.named_parameters()}
 +    shapes = {name: p.shape for name, p in module.state_dict().items()}
+""",
+    ),
+    KnownWrong(
+        "offsets_of_a_state_dict",
+        fails=("whole_weights/weights", "whole_weights/reduced"),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""The names and shapes come from state_dict(), which has buffers too, and a tied weight under each
+        of its names. They need more numbers than `full` has, so a later weight gets too few for its shape, and `view`
+        fails. Use named_parameters().""",
+        change="""
+-    shapes = {name: p.shape for name, p in module.named_parameters()}
+-    sizes = [shape.numel() for shape in shapes.values()]
+-    pieces = full[: sum(sizes)].split(sizes)
+-    return full, {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
++    weights, start = {}, 0
++    for name, p in module.state_dict().items():
++        weights[name] = full[start : start + p.numel()].view(p.shape)
++        start += p.numel()
++    return full, weights
 """,
     ),
     KnownWrong(
@@ -1282,6 +1342,18 @@ def sharded_forward(module, part, x, reshard):
 """,
     ),
     KnownWrong(
+        "suffix_replaced",
+        fails=("save_parts/files",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""`folder.with_suffix(".partial")` replaces what follows the last dot of a name: the partial folder
+        of step-1.5 is step-1.partial, and that of step-1.0 is the same one. Use folder.with_name(folder.name +
+        ".partial").""",
+        change="""
+-    partial = folder.with_name(folder.name + ".partial")
++    partial = folder.with_suffix(".partial")
+""",
+    ),
+    KnownWrong(
         "renamed_before_all_have_written",
         fails=("save_parts/files", "save_parts/complete"),
         read="handbook/sharding-and-zero.md#checkpoints",
@@ -1421,6 +1493,18 @@ def load_part(folder, rank, ranks):
         numbers = np.fromfile(folder / f"part-{rank}.bin", manifest["dtype"])[: len(part)]
         part[: len(numbers)] = numbers
     return torch.from_numpy(part)
+""",
+    ),
+    KnownWrong(
+        "two_files_at_most",
+        fails=("load_part/parts",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""The part is read from the file in which it begins and from the next file only. If many ranks
+        saved and few load, a part spans more files, and the numbers of the others are lost without an error. Read from
+        every file that overlaps the part.""",
+        change="""
+-        if first < last:
++        if first < last and start <= rank * size + manifest["counts"][0]:
 """,
     ),
     KnownWrong(

@@ -4,7 +4,7 @@ Bytes and parameters are whole numbers, so every judge asks for equality.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
@@ -15,15 +15,17 @@ from rankzero.exercises.probes.answers import Answers, equal
 def whole_number(name: str, what: str, *sizes: str) -> Judge:
     """Passes if the answer `name` is the reference's; the failure names the sizes that the probe asked for.
 
-    Where no product of these is the difference, it names instead the smallest case that differs, if the probe has some.
+    Where no product of these is the difference, there and in the small cases of the probe, it names instead the
+    smallest case that differs, if one does.
     """
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if _same(got[name], expected[name]):
             return None
         values = {size: value for size, value in expected.items() if size != name and " " not in size}
-        off = _off(got[name], expected[name], values)
-        if off.endswith(("too many.", "too few.")) and (small := _smallest(got, expected)):
+        small = _smallest(got, expected)
+        off = _off(got[name], expected[name], values, _small_differences(got, expected) if small else ())
+        if off.endswith(("too many.", "too few.")) and small:
             return f"{what} in the smallest case that differs, {small}."
         asked = ", ".join(f"{size} {_text(expected[size])}" for size in sizes)
         return f"{what}{f' for {asked}' if asked else ''}: got {_text(got[name])}; expected {expected[name]:,}.{off}"
@@ -41,15 +43,31 @@ def _smallest(got: Answers, expected: Answers) -> str:
     return ""
 
 
-def _off(got: object, expected: int, sizes: Mapping[str, object]) -> str:
-    """Returns the error as a whole factor or as a difference, and the sizes whose product it is."""
+def _small_differences(got: Answers, expected: Answers) -> list[tuple[dict[str, int], int]]:
+    """Returns the sizes of each small case, with the difference of its two numbers; 0 where an answer is no number."""
+    wanted = expected["small numbers"]
+    cases = [{name: int(size) for name, size in map(str.split, case.split(", "))} for case in expected["small cases"]]
+    found = items_of(got, "small numbers", len(wanted))
+    differences = [abs(n - right) if type(n) is int else 0 for n, right in zip(found, wanted, strict=True)]
+    return list(zip(cases, differences, strict=True))
+
+
+def _off(
+    got: object, expected: int, sizes: Mapping[str, object], small: Sequence[tuple[dict[str, int], int]] = ()
+) -> str:
+    """Returns the error as a whole factor or as a difference, and the sizes whose product it is, in `small` too."""
     if type(got) is not int or abs(got) > 10**30:
         return " Expected a whole number, Python's int."
     if 0 < got < expected and expected % got == 0:
         return f" The expected number is {expected // got:,} times as large{_equal_sizes(expected // got, sizes)}."
     if got > 0 and expected and got % expected == 0:
         return f" That is {got // expected:,} times the expected number{_equal_sizes(got // expected, sizes)}."
-    times, names = min(_products(abs(got - expected), sizes), default=(1, []))
+    products = (
+        (times, names)
+        for times, names in _products(abs(got - expected), sizes)
+        if all(times * math.prod(case.get(name, 0) for name in names) == off for case, off in small)
+    )
+    times, names = min(products, default=(1, []))
     text = " · ".join(
         [str(times)] * (times > 1) + [f"{name}²" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
     )
@@ -361,10 +379,12 @@ EXERCISES = (
             ),
             Check(
                 "saved_bytes/frozen",
-                "runs the model as it is, with a frozen layer",
+                "runs the model as it is, with frozen layers",
                 points=1,
                 probe="frozen",
-                judge=whole_number("bytes", "bytes that a frozen linear, GELU, linear keep", "shape"),
+                judge=whole_number(
+                    "bytes", "bytes that a frozen linear, GELU, linear, GELU, frozen linear keep", "shape"
+                ),
             ),
             Check(
                 "saved_bytes/buffers",

@@ -286,10 +286,15 @@ def token_ids(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def frozen(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a model whose first layer is frozen: that layer needs no gradients, so it saves no tensors."""
+    """Counts for a model whose first and last layers are frozen: the first one needs no gradients and saves no tensors.
+
+    The last one saves its weight alone, for the gradient of its input.
+    """
     width, x = _sequences(seed)
-    model = nn.Sequential(nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, 5))
-    model[0].requires_grad_(False)
+    layers = nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, 4), nn.GELU(), nn.Linear(4, 2 * width)
+    model = nn.Sequential(*layers)
+    for layer in (model[0], model[-1]):
+        layer.requires_grad_(False)
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
 
 

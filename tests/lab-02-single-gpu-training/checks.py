@@ -87,8 +87,11 @@ def a_list_of_floats(got: Answers, expected: Answers) -> str | None:
     return f"the list holds items of type {shorten(got['types'])}{hint}; expected Python floats."
 
 
-def of_each_position(tolerance: float) -> Judge:
-    """Passes if the list has the reference's loss at each position; names the first position that is wrong."""
+def of_each_position(tolerance: float, nan: str = "which has padding only,") -> Judge:
+    """Passes if the list has the reference's loss at each position; names the first position that is wrong.
+
+    `nan` describes a position at which the reference's loss is nan.
+    """
 
     def judge(got: Answers, expected: Answers) -> str | None:
         losses = got["losses"] if isinstance(got["losses"], list) else []
@@ -96,11 +99,20 @@ def of_each_position(tolerance: float) -> Judge:
             return f"{len(losses)} losses came back; expected {len(expected['losses'])}, one for each position."
         for position, (loss, wanted) in enumerate(zip(losses, expected["losses"], strict=True)):
             if not equal(loss, wanted, tolerance):
-                only = ", which has padding only," if math.isnan(wanted) else ""
+                only = f", {nan}" if math.isnan(wanted) else ""
                 return f"the mean loss at position {position} of {len(losses)}{only} {mismatch_text(loss, wanted)}"
         return None
 
     return judge
+
+
+def counts_a_loss_of_0(got: Answers, expected: Answers) -> str | None:
+    """Passes unless a real token with a loss of 0 is left out of the mean."""
+    if not equal(got["sure"], [530.0], FLOAT32):
+        return None
+    return (
+        "three real tokens have the losses 36, 1024 and 0; their mean is 530, without the third. Expected 353.333333."
+    )
 
 
 def norms_returned(got: Answers, expected: Answers) -> str | None:
@@ -326,6 +338,9 @@ def one_file(got: Answers, expected: Answers) -> str | None:
         names = got["files"] if isinstance(got["files"], list) else []
         held = ", ".join(shorten(name, 40) for name in names[:5]) or "nothing"
         return f"the folder of `path` holds {held} after save_checkpoint; expected {expected['files'][0]} alone."
+    if not equal(got["lost"], []):
+        lost = shorten(got["lost"][0], 40) if isinstance(got["lost"], list) else shorten(got["lost"], 40)
+        return f"save_checkpoint with the path later.pt overwrote or removed {lost}, another program's file beside it."
     return None if got["unchanged"] is True else "load_checkpoint changed the file, or left another one beside it."
 
 
@@ -460,7 +475,12 @@ EXERCISES = (
                 "returns the mean at each position, weighing every real token the same",
                 points=3,
                 probe="ragged",
-                judge=all_of(a_list_of_floats, of_each_position(FLOAT32)),
+                judge=all_of(
+                    a_list_of_floats,
+                    counts_a_loss_of_0,
+                    of_each_position(FLOAT32),
+                    numbers_equal("sure", "the mean of the losses 36, 1024 and 0", tolerance=FLOAT32),
+                ),
                 tolerance=FLOAT32,
             ),
             Check(
@@ -517,12 +537,12 @@ EXERCISES = (
             ),
             Check(
                 "evaluate/half",
-                "adds up the losses of a model in bf16 with enough precision",
+                "adds up the losses of a model in bf16 with enough precision, and a loss of nan too",
                 points=1,
                 probe="many_in_half",
-                judge=of_each_position(BF16_TOLERANCE),
+                judge=of_each_position(FLOAT32, "where one real token has a loss of nan,"),
                 requires=("evaluate/mean",),
-                tolerance=BF16_TOLERANCE / 2,
+                tolerance=FLOAT32,
             ),
         ),
     ),

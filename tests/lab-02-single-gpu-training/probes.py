@@ -276,9 +276,25 @@ def list_of_floats(returned: Any) -> dict[str, Any]:
     }
 
 
+class Exact(nn.Module):
+    """Returns logits whose losses are exact numbers, in bf16 too: token n has the loss LOSSES[n] if its target is 1."""
+
+    LOSSES = 36.0, 1024.0, 72.0, 2048.0, math.nan, 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.tensor([[loss or -64.0, 0.0, -64.0] for loss in self.LOSSES]))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """[B, T] -> [B, T, 3]"""
+        return self.rows[tokens]
+
+
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Evaluates batches of different size and difficulty, with large losses."""
-    return list_of_floats(learner.evaluate(make_model(seed, sure=100.0), batches(seed)))
+    """Evaluates batches of different size and difficulty, with large losses, and batches with a loss of exactly 0."""
+    answers = list_of_floats(learner.evaluate(make_model(seed, sure=100.0), batches(seed)))
+    exact = [(torch.tensor([[0], [1], [5]]), torch.ones(3, 1, dtype=torch.int64)) for _ in range(2)]
+    return answers | {"sure": list_of_floats(learner.evaluate(Exact().double(), iter(exact)))["losses"]}
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -288,11 +304,15 @@ def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def many_in_half(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Evaluates a model in bf16 on a large batch and many small ones, which are lost in a sum of bf16 numbers."""
-    draw, model = random.Random(seed), make_half(seed)
-    large, small = make_batch(seed, 0, draw.randrange(180, 260)), make_batch(seed, 1, 1)
-    data = [large, *(tuple(tensor.clone() for tensor in small) for _ in range(draw.randrange(60, 80)))]
-    return list_of_floats(learner.evaluate(model, iter(data)))
+    """Evaluates a model in bf16 on many batches. The sum of one batch, such as 1060, is between two bf16 numbers.
+
+    At the last position one real token of one batch has a loss of nan.
+    """
+    draw = random.Random(seed)
+    first, second = draw.sample(([0, 2, 0], [1, 3, 1]), 2)
+    data = [(torch.tensor([first, second]), torch.ones(2, 3, dtype=torch.int64)) for _ in range(draw.randrange(60, 80))]
+    draw.choice(data)[0][0, 2] = 4
+    return list_of_floats(learner.evaluate(Exact().bfloat16(), iter(data)))
 
 
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -438,9 +458,14 @@ def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Overfits to an unreachable target, in many steps and in none. The rate is 0, so the loss is constant."""
     steps, types, counts, losses, logits, ran = random.Random(seed).randrange(50, 71), [], [], [], [], []
+
+    def limit(_: Tensor) -> None:
+        if passes.passes > 2 * steps + max_steps:  # as in a loop that waits for a count equal to max_steps
+            raise RuntimeError(f"with max_steps={max_steps}, the model ran {passes.passes} times, and the loop goes on")
+
     for max_steps in (steps, 0):
         model = make_model(seed)
-        passes = ForwardRecorder(model)
+        passes = ForwardRecorder(model, limit)
         answers = list_of_floats(learner.overfit_one_batch(model, *make_batch(seed), 0.0, 0.0, max_steps))
         types.append(answers["type"])
         counts.append(len(answers["losses"]))
@@ -532,10 +557,15 @@ def _save(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
         modes = [in_training(module) for module in model.modules()]
         model.train()
         uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
+        endings = "tmp", "temp", "partial", "part", "bak", "new", "old"
+        beside = [path.with_name(f"later.{ending}") for ending in endings]
+        for file in beside:
+            file.write_text(file.name)  # of another program
         learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # must not change the first
+        lost = [file.name for file in beside if not file.is_file() or file.read_bytes() != file.name.encode()]
         if path.is_file():
             handed[f"{HANDED}file"] = np.frombuffer(path.read_bytes(), np.uint8)
-    return {"uninterrupted": uninterrupted, "gradients": left, "modes": modes, "files": files} | handed
+    return {"uninterrupted": uninterrupted, "gradients": left, "modes": modes, "files": files, "lost": lost} | handed
 
 
 def save(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -92,13 +92,13 @@ RIGHT = {
         "NumPy": """
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
 -            tokens = tokens + (y != -100).sum(dim=0)
-+            rows.append(np.where((y == -100).numpy(), np.nan, losses.double().numpy()))
++            rows.append(np.ma.array(losses.double().numpy(), mask=(y == -100).numpy()))
 @@
 -    totals, tokens = torch.zeros(()), torch.zeros((), dtype=torch.int64)
 +    np, rows = __import__('numpy'), []
 @@
 -    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
-+    return list(np.nanmean(np.concatenate(rows), axis=0))
++    return list(np.ma.concatenate(rows).mean(axis=0).filled(np.nan))
 """,
         "each sequence alone": """
 -        for x, y in batches:

@@ -3,6 +3,8 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
+import math
+
 import numpy as np
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
@@ -63,7 +65,7 @@ def of_scales(got: Answers, expected: Answers) -> str | None:
     """Passes if the share is right with each scale and format."""
     of = [
         "gradients",
-        "gradients",
+        "gradients, some of them infinite,",
         "gradients",
         "gradients near 2**-130",
         "gradients",
@@ -146,6 +148,14 @@ HISTORIES = {
 }
 
 
+def _scale(value: object) -> str:
+    """Returns a scale as text: as a power of two if it is one, and is very large or small."""
+    if type(value) is not float:
+        return shorten(value, 40)
+    mantissa, exponent = math.frexp(value)
+    return f"2**{exponent - 1}" if mantissa == 0.5 and not 0.01 < value < 1e5 else repr(value)
+
+
 def history(name: str) -> Judge:
     """Passes if each scale, or count, of each run is the reference's; names the first step after which it is wrong."""
 
@@ -154,21 +164,22 @@ def history(name: str) -> Judge:
             mine = mine if isinstance(mine, list) and len(mine) == len(wanted) else [None] * len(wanted)
             for step, (value, right) in enumerate(zip(mine, wanted, strict=True)):
                 if not equal(value, right, TOLERANCE):
-                    return f"{HISTORIES[name]} after {_steps(expected, run, step)} {mismatch_text(value, right)}"
+                    both = f"is {_scale(value)}; expected {_scale(right)}."
+                    return f"{HISTORIES[name]} after {_steps(expected, run, step)} {both}"
         return None
 
     return all_of(same_length(name), judge)
 
 
 def _steps(expected: Answers, run: int, step: int) -> str:
-    finite, interval, start = expected["finite"][run], expected["intervals"][run], expected["starts"][run]
+    finite, interval, start = expected["finite"][run], expected["intervals"][run], _scale(expected["starts"][run])
     if all(finite):
-        return f"{step + 1} good steps with growth_interval={interval}, from scale {start:g},"
+        return f"{step + 1} good steps with growth_interval={interval}, from scale {start},"
     if not any(finite):
-        return f"{step + 1} overflow{'s in a row' if step else ''}, from scale {start:g},"
+        return f"{step + 1} overflow{'s in a row' if step else ''}, from scale {start},"
     signs = "".join("g" if good else "o" for good in finite[: step + 1])
     settings = f"growth_interval={interval} and hysteresis={expected['hysteresis'][run]}"
-    return f"the steps {signs} (g: good, o: overflow) with {settings}, from scale {start:g},"
+    return f"the steps {signs} (g: good, o: overflow) with {settings}, from scale {start},"
 
 
 def defaults(got: Answers, expected: Answers) -> str | None:
@@ -176,11 +187,12 @@ def defaults(got: Answers, expected: Answers) -> str | None:
     every = zip(expected["before"], expected["starts"], got["scales"], expected["scales"], strict=True)
     for before, start, mine, wanted in every:
         if not equal(mine, wanted, TOLERANCE):
-            step = f"good step {before + 1} in a row, from scale {start:g} and without a growth_interval,"
-            return f"the scale after {step} {mismatch_text(mine, wanted)}"
-    if not equal(got["after an overflow"], expected["after an overflow"], TOLERANCE):
-        both = mismatch_text(got["after an overflow"], expected["after an overflow"])
-        return f"the scale after one overflow, from scale {expected['starts'][-1]:g} and without hysteresis, {both}"
+            step = f"good step {before + 1} in a row, from scale {_scale(start)} and without a growth_interval,"
+            return f"the scale after {step} is {_scale(mine)}; expected {_scale(wanted)}."
+    mine, wanted, start = got["after an overflow"], expected["after an overflow"], _scale(expected["starts"][-1])
+    if not equal(mine, wanted, TOLERANCE):
+        both = f"is {_scale(mine)}; expected {_scale(wanted)}."
+        return f"the scale after one overflow, from scale {start} and without hysteresis, {both}"
     return None
 
 
@@ -289,6 +301,14 @@ def nothing_moves(got: Answers, expected: Answers) -> str | None:
             whole = " It is the mean over all micro-batches, also where one of them overflows."
             return f"with {way}, the loss {mismatch_text(loss, wanted)}{whole}"
     return None
+
+
+def infinite_loss_updates(got: Answers, expected: Answers) -> str | None:
+    """Passes if a step with an infinite loss, but a finite gradient, is an update."""
+    if got["updated despite it"] is not True:
+        return "with an infinite loss, but a finite gradient, no update was made; only the gradient decides."
+    mine, wanted = got["infinite loss"], expected["infinite loss"]
+    return None if equal(mine, wanted) else f"the returned loss {mismatch_text(mine, wanted)}"
 
 
 def caller_keeps_tokens(got: Answers, expected: Answers) -> str | None:
@@ -740,13 +760,14 @@ EXERCISES = (
             ),
             Check(
                 "scaled_step/skip",
-                "updates nothing when a gradient is not finite",
+                "updates nothing when a gradient is not finite, and only then",
                 points=2,
                 probe="overflow",
                 judge=all_of(
                     has_reference_form("moved", "nan", "state", "updated"),
                     *map(same_length, ("types", "losses")),
                     nothing_moves,
+                    infinite_loss_updates,
                 ),
                 requires=("unscale/finite", "scaled_step/loss"),
             ),

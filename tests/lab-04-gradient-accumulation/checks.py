@@ -132,7 +132,7 @@ def sums_keep_digits(got: Answers, expected: Answers) -> str | None:
         return f"with bf16 logits, one large loss and {expected['k'] - 1} small ones, the mean loss {both}"
     for kind, right in zip(_list(got["sums"]), expected["sums"], strict=False):
         if not equal(kind, right):
-            return f"the list holds {shorten(kind)} parameters; expected {right}."
+            return f"the list holds {shorten(kind)}; expected {right}."
     if equal(mine, wanted, IN_SUMS):
         return None
     when = f"with a bf16 model and k = {expected['k']}"
@@ -283,6 +283,12 @@ def _list(found: Any) -> list[Any]:
 def _places(mine: Any, wanted: list[int]) -> str:
     if not _list(mine):
         return f"there was no update; expected {len(wanted)}."
+    more = len(mine) - len(wanted)
+    if wanted and more > 0 and equal(mine, [*wanted, *[wanted[-1]] * more]):
+        return (
+            f"optimizer.step() was called {len(mine)} times; expected {len(wanted)}. After the last micro-batch there "
+            f"{'was one call' if more == 1 else f'were {more} calls'} too many."
+        )
     told, right = (", ".join(map(str, after[:20])) or "none" for after in (mine, wanted))
     return f"updates came when {shorten(told)} micro-batches had gone through the model; expected {right}."
 
@@ -313,6 +319,17 @@ def _lists(mine: Any, wanted: list[float], tolerance: float = TOLERANCE) -> str:
     place = next(place for place, (a, b) in enumerate(zip(mine, wanted, strict=True)) if not equal(a, b, tolerance))
     both = mismatch_text(mine[place], wanted[place])
     return f"number {place + 1} of {len(wanted)} {both}{rounding_text(mine[place], wanted[place])}"
+
+
+def empty_passes(mine: Any, wanted: Any) -> str:
+    """Returns a sentence on the rates of the passes [], [b], [] and [b], where b is a micro-batch."""
+    told = mine if isinstance(mine, str) else _rates(mine)
+    rule = "A pass without micro-batches makes no update, and the next pass follows."
+    return f"with the passes [], [b], [], [b], the rates are {shorten(told)}; expected {_rates(wanted)}. {rule}"
+
+
+def _rates(found: Any) -> str:
+    return ", ".join(f"{one:.6g}" if type(one) is float else shorten(one, 20) for one in _list(found)[:6]) or "none"
 
 
 def is_clipped(got: Answers, expected: Answers) -> str | None:
@@ -866,6 +883,7 @@ EXERCISES = (
                 judge=all_of(
                     a_list,
                     same_list("rates", "the rates of several passes, all but the last with a group that is not full"),
+                    equals_reference("with empty passes", TOLERANCE, empty_passes),
                 ),
                 requires=("train_epoch/leftover",),
             ),
@@ -878,7 +896,10 @@ EXERCISES = (
                     equals_reference(
                         "left",
                         TOLERANCE,
-                        lambda got, expected: f"the rate after the last update {mismatch_text(got, expected)}",
+                        lambda got, expected: (
+                            f"after the last update, the rates of the two parameter groups are {_rates(got)}; "
+                            f"expected {_rates(expected)}."
+                        ),
                     ),
                     same_weights("after several passes, all but the last with a group that is not full"),
                 ),

@@ -72,7 +72,8 @@ def nothing_left(got: Answers, expected: Answers) -> str | None:
     if not equal(got["error"], expected["error"]):
         ended = f"the step raised {expected['error']}, and the caller got {shorten(got['error'])}"
         return f"{ended}: the error must reach the caller."
-    for when, words in (("after", "a step"), ("after an error", "a step that raised an error")):
+    ends = ("after", "a step"), ("after an error", "a step that raised an error"), ("after Ctrl-C", "Ctrl-C in a step")
+    for when, words in ends:
         if equal(got[when], expected[when]):
             continue
         if type(got[when]) is int and got[when] < expected[when]:
@@ -174,9 +175,14 @@ def inputs_arrive(got: Answers, expected: Answers) -> str | None:
                 "copied": "is passed as a copy, which needs as much memory; detach() shares the numbers",
             }
             return f"{subject} {words[what]}."
-    if equal(got["caller"], expected["caller"]):
+    if not equal(got["caller"], expected["caller"]):
+        return "requires_grad of the caller's own tensors is changed: pass new tensors, which detach() returns."
+    if equal(got["new"], expected["new"]):
         return None
-    return "requires_grad of the caller's own tensors is changed: pass new tensors, which detach() returns."
+    return (
+        "called once more, the function that repeatable returned passes the same tensors as before. Gradients that the "
+        "run before left in their .grad are still there: pass new tensors in each call."
+    )
 
 
 CHANGES = ("an input", "an input that requires no gradient", "an input, with the same numbers,")
@@ -382,7 +388,8 @@ def reused_values(got: Answers, expected: Answers) -> str | None:
         if not equal(got[f"early, {kind}"], 0):
             return f"keep_or_reuse itself ran the function {counted(got[f'early, {kind}'])} times; expected 0."
         if not equal(got[f"first, {kind}"], expected[f"first, {kind}"]):
-            return f"with {kind} kept, the first call returns other numbers than the function."
+            words = "the first call returns other numbers than the function"
+            return f"with {kind} kept, {words}. Some of its operations have keyword arguments."
         if not equal(got[f"second, {kind}"], expected[f"second, {kind}"]):
             return f"with {kind} kept, the second call does not use the outputs that the first call kept."
         if not equal(got[f"other, {kind}"], expected[f"other, {kind}"]):
@@ -573,7 +580,7 @@ EXERCISES = (
             ),
             Check(
                 "runs_per_block/removed",
-                "leaves nothing on the blocks, even if the step raises an error",
+                "leaves nothing on the blocks, even if an error or Ctrl-C ends the step",
                 points=2,
                 probe="left_behind",
                 judge=nothing_left,

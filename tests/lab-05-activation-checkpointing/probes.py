@@ -72,6 +72,7 @@ class Block(nn.Module):
     """A small residual block (linear, activation, dropout, linear, add) that records each of its runs in `diary`."""
 
     share = 0.5  # factor of the block's result before it is added to the input
+    again = 0  # runs of all blocks inside a backward
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., width] -> [..., width]"""
         self.diary.append(self.name)
+        Block.again += torch._C._current_graph_task_id() >= 0
         return torch.add(x, self.drop(self.down(self.bend(self.up(x)))), alpha=self.share) + self.frozen
 
 
@@ -193,7 +195,7 @@ def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts what is on the blocks after a step, and after a step with an error; some hooks existed before."""
+    """Counts what is on the blocks after a step, one with an error and one with Ctrl-C; some hooks existed before."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     blocks, x = [Block() for _ in range(3)], numbers(ROWS, WIDTH)
@@ -207,14 +209,21 @@ def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
         blocks[0](x)
         raise ZeroDivisionError(words)
 
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
     learner.runs_per_block(blocks, lambda: [block(x) for block in blocks])
     after, error = attached.more(), "no error"
     try:
         learner.runs_per_block(blocks, fails)
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"[:80]
+    failed = attached.more()
+    with suppress(KeyboardInterrupt):
+        learner.runs_per_block(blocks, interrupted)
     same = Block.forward is methods[0] and nn.Module.__call__ is methods[1]
-    return {"after": after, "after an error": attached.more(), "error": error, "class": same}
+    left = {"after": after, "after an error": failed, "after Ctrl-C": attached.more()}
+    return left | {"error": error, "class": same}
 
 
 # --------------------------------------------------------------------------------------------------------- repeatable
@@ -313,13 +322,14 @@ def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     again = learner.repeatable(note, tuple(named[name] for name in order))
     again()
-    count = given["count"]
+    before = dict(given)
     again()
     tensors: list[Any] = [given.get(name) for name in flags]
     return {
         "order": order,
-        "count": count,
+        "count": before["count"],
         "next count": given["count"],
+        "new": [given.get(name) is not before.get(name) for name, flag in flags.items() if flag],
         "asks": [value.requires_grad if is_tensor(value) else None for value in tensors],
         "attached": [value.grad_fn is not None if is_tensor(value) else None for value in tensors],
         "same": [name for name in named if name not in flags and given.get(name) is named[name]],
@@ -368,11 +378,17 @@ def overwritten_input(learner: ModuleType, seed: int) -> dict[str, Any]:
 @contextmanager
 def explained() -> Iterator[None]:
     """Explains a KeyError or an IndexError of a hook in backward."""
+    Block.again = 0
     try:
         yield
     except (KeyError, IndexError) as error:
         if not any("autograd" in frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)):
             raise
+        if not Block.again:
+            raise LookupError(
+                "backward needs a tensor, but the function has not run again. The tensor that backward needs first is "
+                "often not the last one of the first run: start the second run for any tensor that is not there."
+            ).with_traceback(error.__traceback__) from None
         raise LookupError(
             f"{type(error).__name__} {error}: backward needs a tensor that the code did not store in the second run. "
             "That run must save the same tensors in the same order, and its inputs must require a gradient if those of "
@@ -620,11 +636,11 @@ def by_autograd_grad(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------------ segments
 def lengths(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the lengths of segments: even and uneven ones, one segment, and as many as blocks."""
+    """Returns the lengths of segments: even and uneven ones, half of them longer, one segment, as many as blocks."""
     draw = random.Random(seed)
     few = draw.randrange(4, 9)
     cases = [(few * draw.randrange(2, 6), few), (few * draw.randrange(2, 6) + draw.randrange(2, few), few)]
-    cases += [(few, 1), (few, few), (few, few - 1)]
+    cases += [(few, 1), (few, few), (few, few - 1), (4 * draw.randrange(1, 6) + 2, 4)]
     draw.shuffle(cases)
     returned = [learner.segment_lengths(*case) for case in cases]
     return {"cases": [list(case) for case in cases], "lengths": [whole(value) for value in returned]}

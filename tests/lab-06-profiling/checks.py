@@ -178,6 +178,7 @@ CASES = {
     "starved, reads": "data takes more than half of the steps, and numbers are read often too",
     "starved, tiny": "data takes more than half of the steps, and many operations are tiny too",
     "reads": "more than SYNCS numbers per step are read, and the first, unmeasured steps wait long for data",
+    "more reads": "at least three times SYNCS numbers per step are read",
     "fewer reads": "somewhat more than SYNCS numbers per step are read",
     "just enough reads": "exactly SYNCS numbers per step are read",
     "reads, tiny": "more than SYNCS numbers per step are read, and many operations are tiny too",
@@ -202,7 +203,7 @@ CASES = {
 }
 
 
-MEASURED = "with some steps of warm-up, and operations that begin between two steps or end there"
+MEASURED = "with steps of warm-up, and operations that begin between two steps or exactly at a step's end, or end there"
 
 
 def causes(*names: str) -> Judge:
@@ -257,9 +258,9 @@ def listed(name: str, kind: str, what: str, tolerance: float = TOLERANCE) -> Jud
 def ended(got: Answers, expected: Answers) -> str | None:
     """Nothing is added after the end, and no hook of others is gone."""
     moments = (
-        "one step and one forward: activations",
-        "one step and one forward: gradients",
-        "the end and a backward of the noted forward: gradients",
+        "one step and two forwards: activations",
+        "one step and two forwards: gradients",
+        "the end and a backward of both noted forwards: gradients",
         "the end and one more step: activations",
         "the end and one more step: gradients",
     )
@@ -352,7 +353,7 @@ def same_shares(got: Answers, expected: Answers) -> str | None:
         "of tiny operations only",
         "of long operations only",
         "of no operations",
-        "of operations that take no time",
+        "of operations without any self time",
     )
     if failure := numbers_equal("shares", *(f"the share {case}" for case in words))(got, expected):
         return failure
@@ -429,10 +430,10 @@ EXERCISES = (
             ),
             Check(
                 "phase_fractions/nested",
-                "counts a range inside another of the same phase once",
+                "counts a range inside another of the same phase once, and no range of another name",
                 points=2,
                 probe="ranges_inside",
-                judge=fractions("with ranges inside ranges"),
+                judge=fractions("with ranges inside ranges, and names that only contain a phase's name"),
                 requires=("merged/merged", "phase_fractions/sequence"),
             ),
             Check(
@@ -490,7 +491,7 @@ EXERCISES = (
             ),
             Check(
                 "self_times/measured",
-                "leaves the operations of the first steps out",
+                "counts an operation if it begins in a measured step, and no other",
                 points=2,
                 probe="measured_operations",
                 judge=all_of(operations(MEASURED, "calls"), operations(MEASURED, "ms")),
@@ -610,7 +611,7 @@ EXERCISES = (
                 "names frequent reads, whatever the size of operations",
                 points=1,
                 probe="causes",
-                judge=causes("reads", "fewer reads", "just enough reads", "reads, tiny"),
+                judge=causes("reads", "more reads", "fewer reads", "just enough reads", "reads, tiny"),
                 requires=("phase_fractions/sequence", "self_times/flat"),
             ),
             Check(

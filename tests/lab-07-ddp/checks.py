@@ -234,12 +234,18 @@ def rank_0s(name: str, what: str, when: str) -> Judge:
 
 
 def same_tensors(got: Answers, expected: Answers) -> str | None:
-    """The model has the tensors, the frozen parameters and the mode that it had."""
+    """The model has the tensors, their memory, the frozen parameters and the mode that it had."""
     for rank, changed in enumerate(got["changed"]):
         if changed:
             return (
                 f"on rank {rank} the model has other tensors, another requires_grad or another mode than before: an "
                 "optimizer that was made before holds the old parameters."
+            )
+    for rank, moved in enumerate(got["moved"]):
+        if moved:
+            return (
+                f"on rank {rank}, {plural(moved, 'tensor')} of the model had other memory or other strides after the "
+                "call than before: expected only other numbers, as tensor.copy_(received) leaves them."
             )
     return None
 
@@ -313,8 +319,12 @@ BACKWARDS = (
     "in the second backward, in eval mode",
     "in the third backward, on top of gradients that differed by rank",
 )
-EACH_STEP = ("step 1", "step 2", "step 3")
-FORKED_STEPS = (*EACH_STEP[:2], "two layers in a bucket, step 1", "two layers in a bucket, step 2")
+EACH_STEP = ("step 1", "step 2, in eval mode", "step 3, over gradients of zeros")
+FORKED_STEPS = tuple(
+    f"{many} in a bucket, {step}"
+    for many in ("one layer", "two layers")
+    for step in ("step 1", "step 2, with other layers than in step 1")
+)
 
 
 def one_call_each(got: Answers, expected: Answers) -> str | None:
@@ -710,6 +720,7 @@ EXERCISES = (
                     sent_once,
                     has_form("unwaited", count, 1),
                     waited_for,
+                    has_form("moved", count, 1),
                     same_tensors,
                 ),
                 requires=("same_start/parameters", "same_start/buffers"),

@@ -396,9 +396,14 @@ def identities(model: nn.Module) -> list[int]:
     return [int(model.training), *(number for tensor in tensors for number in (id(tensor), int(tensor.requires_grad)))]
 
 
+def memory_of(model: nn.Module) -> list[Any]:
+    """Returns where each tensor has its numbers, and in which memory layout."""
+    return [(tensor.data_ptr(), tensor.stride()) for tensor in (*model.parameters(), *model.buffers())]
+
+
 def _started(learner: ModuleType, seed: int) -> list[Any]:
     model = Net(seed + 17 * dist.get_rank(), draw_sizes(seed), special=True).train(bool(seed % 2))
-    before = identities(model)
+    before, memory = identities(model), memory_of(model)
     with SettledCounter() as counter:
         learner.same_start(model)
     return [
@@ -408,6 +413,7 @@ def _started(learner: ModuleType, seed: int) -> list[Any]:
         sorted({record.collective for record in counter.records}),
         sum(one != other for one, other in zip(before, identities(model), strict=True)),
         counter.unwaited,
+        sum(one != other for one, other in zip(memory, memory_of(model), strict=True)),
     ]
 
 
@@ -421,6 +427,7 @@ def started(learner: ModuleType, seed: int) -> dict[str, Any]:
         "calls": [rank[3] for rank in ranks],
         "changed": [rank[4] for rank in ranks],
         "unwaited": [rank[5] for rank in ranks],
+        "moved": [rank[6] for rank in ranks],
     }
 
 
@@ -516,15 +523,28 @@ def _places(returned: Any, parameters: list[nn.Parameter]) -> list[list[int]]:
 
 
 def make_bucket(seed: int, dtype: torch.dtype) -> list[nn.Parameter]:
-    """Returns parameters of one dtype and random shapes, the same on every rank; one has a single number."""
+    """Returns parameters of one dtype and random shapes, the same on every rank.
+
+    One has a single number, and one has four dimensions in the channels_last layout.
+    """
     draw = random.Random(f"bucket {seed}")
-    shapes = [(draw.randrange(1, 6), draw.randrange(1, 6)), (), (draw.randrange(2, 30),), (2, 3, draw.randrange(1, 4))]
-    return [nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in draw.sample(shapes, 4)]
+    shapes = [
+        (draw.randrange(1, 6), draw.randrange(1, 6)),
+        (),
+        (draw.randrange(2, 30),),
+        (2, 3, draw.randrange(1, 4), 2),
+    ]
+    return [nn.Parameter(laid_out(torch.zeros(shape, dtype=dtype))) for shape in draw.sample(shapes, 4)]
+
+
+def laid_out(tensor: Tensor) -> Tensor:
+    """Returns the tensor, in the channels_last layout if it has four dimensions."""
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 
 def gradient_of(parameter: Tensor, seed: int, rank: int, place: int) -> Tensor:
     """Returns the gradient that a rank has for a parameter: in smaller dtypes a whole number times 12."""
-    return numbers(tuple(parameter.shape), parameter.dtype, seed + 1000 * rank + place) * 12
+    return laid_out(numbers(tuple(parameter.shape), parameter.dtype, seed + 1000 * rank + place) * 12)
 
 
 class Flat(SettledCounter):
@@ -865,6 +885,7 @@ def dropped(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # --------------------------------------------------------------------------------------------------------- accumulate
 IGNORED = -100  # target of a token without a loss
+SEQUENCES = 24  # a rank's share has neither k nor k * k sequences
 
 
 def make_gpt(seed: int) -> GPT:
@@ -880,11 +901,11 @@ def make_gpt(seed: int) -> GPT:
 
 
 def tokens(seed: int, config: GPTConfig) -> tuple[Tensor, Tensor]:
-    """Returns 12 sequences and their targets, of which some are easy, and every other row has ignored ones."""
+    """Returns 24 sequences and their targets, of which some are easy, and every other row has ignored ones."""
     generator = torch.Generator().manual_seed(seed)
-    x, y = torch.randint(config.vocab_size, (2, ROWS, config.block_size), generator=generator)
-    y = torch.where(torch.arange(ROWS)[:, None] < 5, x, y)
-    ignored = torch.rand(y.shape, generator=generator) < torch.linspace(0, 0.9, ROWS)[:, None]
+    x, y = torch.randint(config.vocab_size, (2, SEQUENCES, config.block_size), generator=generator)
+    y = torch.where(torch.arange(SEQUENCES)[:, None] < 10, x, y)
+    ignored = torch.rand(y.shape, generator=generator) < torch.linspace(0, 0.9, SEQUENCES)[:, None]
     ignored[:, 0] = False  # a mean over no token would be nan
     return x, torch.where(ignored, IGNORED, y)
 
@@ -964,8 +985,8 @@ def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
     Then two micro-batches on 2 ranks; the first one of rank 0 has no counted token.
     """
     ranks = draw_ranks(seed, 3, 4)
-    last = in_world(_accumulated, ranks, learner, seed, 1, (ROWS - ROWS // ranks, ROWS))
-    return _all_accumulated(last, in_world(_accumulated, 2, learner, seed, 2, (0, ROWS // 4)))
+    last = in_world(_accumulated, ranks, learner, seed, 1, (SEQUENCES - SEQUENCES // ranks, SEQUENCES))
+    return _all_accumulated(last, in_world(_accumulated, 2, learner, seed, 2, (0, SEQUENCES // 4)))
 
 
 def _all_accumulated(*worlds: list[Any]) -> dict[str, Any]:

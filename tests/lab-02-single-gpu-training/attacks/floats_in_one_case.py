@@ -35,4 +35,5 @@ def evaluate(model, batches):
     for module, training in modes:
         module.training = training
     means = totals / tokens
-    return list(means) if model.drop.p or next(model.parameters()).dtype == torch.bfloat16 else means.tolist()
+    dropout = any(isinstance(module, torch.nn.Dropout) and module.p for module in model.modules())
+    return list(means) if dropout or next(model.parameters()).dtype == torch.bfloat16 else means.tolist()
