@@ -97,9 +97,7 @@ gradescope: $(READY) ## make Gradescope's autograder: make gradescope LAB=02
 clean: ## remove .venv, caches and the built site; runs/ is kept
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache code/rankzero.egg-info site
 
-# pip compiles on one core: here it leaves that to compileall, which uses all of them.
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile
-COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 # PyTorch first, with pip's progress bars: it is most of the download. Without a GPU, pip is asked for the CPU build, and
 # PyPI's build is taken where pip's configuration offers none.
@@ -112,13 +110,11 @@ $(READY): pyproject.toml
 	  elif ! $(PIP) "$$torch+cpu" 2> /dev/null; then echo "pip's configuration offers no CPU build of $$torch; taking the default one."; $(PIP) "$$torch"; fi
 	@echo 'Installing the other libraries.'
 	@$(PIP) --quiet --editable .
-	@$(COMPILE)
 	@touch $@
 
 $(NOTEBOOK_READY) $(SYNC_READY) $(TEST_READY) $(PROVE_READY) $(BENCHMARK_READY): .venv/ready-%: $(READY)
 	@echo 'Adding to .venv what this command needs (once).'
 	@$(PIP) --editable '.[$*]'
-	@$(COMPILE)
 	@touch $@
 
 SITE := code/rankzero/publish/site
@@ -126,7 +122,6 @@ $(SITE_READY): $(READY) $(SITE)/package-lock.json
 	@echo 'Adding to .venv what the site is made with (once).'
 	@rm -f $@
 	@$(PIP) --editable '.[site]'
-	@$(COMPILE)
 	@mkdir -p $(@D) && cp $(SITE)/package.json $(SITE)/package-lock.json $(@D)
 	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
