@@ -967,22 +967,30 @@ OTHERS = 8  # choices of layers and of a budget
 
 
 def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Plans for several budgets, and for a budget that recomputing one expensive layer or two cheaper layers meets."""
-    sizes, (few, budget) = _sizes(seed), _one_or_two(seed)
-    plans = [_planned(learner, sizes, limit) for limit in _budgets(sizes)]
-    return {"layers": [sizes] * len(plans) + [few], "plans": [*plans, _planned(learner, few, budget)]}
+    """Plans for several budgets, and for two that one layer meets alone and two others meet together."""
+    sizes = _sizes(seed)
+    cases = [
+        *((sizes, budget) for budget in _budgets(sizes)),
+        *(_one_or_two(seed, costs) for costs in ([10], [16, 14])),
+    ]
+    plans = [_planned(learner, layers, budget) for layers, budget in cases]
+    return {"layers": [layers for layers, _ in cases], "plans": plans}
 
 
-def _one_or_two(seed: int) -> tuple[Sizes, int]:
-    """Returns layers and a budget: one expensive layer meets it, and so do two layers that together cost more.
+def _one_or_two(seed: int, costs: list[int]) -> tuple[Sizes, int]:
+    """Returns layers and a budget: each layer of one of these costs meets it alone, two others of cost 6 together.
 
     The cheapest plan costs 10**18 FLOPs or more, as much as a search may take for infinity; the sum of all fits int64.
     """
     draw = random.Random(seed)
     size, cost = draw.randrange(100, 200), draw.randrange(100, 200) * 10**15
-    sizes = [[5 * size, size, 10 * cost], *[[3 * size, size, 6 * cost]] * 2]
-    draw.shuffle(sizes)
-    return [*sizes, [9 * size, size, cost]], (11 - 4 + 9) * size
+    alone = [[5 * size, size, one * cost] for one in costs]
+    together = [[3 * size, size, 6 * cost]] * 2
+    places = sorted(draw.sample(range(len(alone) + 2), len(alone)))  # the cheapest one comes last
+    sizes = together.copy()
+    for place, layer in zip(places, alone, strict=True):
+        sizes.insert(place, layer)
+    return [*sizes, [9 * size, size, cost]], (5 * len(alone) + 6 - 4 + 9) * size
 
 
 def impossible(learner: ModuleType, seed: int) -> dict[str, Any]:
