@@ -909,8 +909,9 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Loads parts on other numbers of ranks: a dozen float64 numbers, and fewer float32 numbers.
 
     The files are overwritten before the parts are read. Also counts the bytes that one of 16 ranks reads and holds of a
-    checkpoint of about 640,000 bytes; its part has about 40,000. Smaller counts become the part's size, because the
-    system reads a file that is mapped into memory.
+    checkpoint of about 640,000 bytes; its part has about 40,000. Counts are rounded to whole parts, so that they do not
+    depend on the length of a path, and are at least one part, because the system reads a file that is mapped into
+    memory.
     """
     chance = random.Random(seed)
     each, numels, saved = chance.randrange(4500, 5500), (chance.randrange(9, 16), 5), (2, chance.choice([3, 4]))
@@ -922,6 +923,9 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
         for ranks in every
         for rank in range(ranks)
     ]
+
+    def in_parts(count: int) -> int:
+        return max(1, round(count / (8 * each))) * 8 * each
 
     def work(folder: Path) -> dict[str, Any]:
         with CollectiveCounter() as counter:
@@ -937,9 +941,9 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
         before = bytes_read()
         large = a_tensor(learner.load_part(folder / "large", reader, 16), "load_part")
         after = bytes_read()
-        peak_bytes = max(8 * each, tracemalloc.get_traced_memory()[1] // 1000 * 1000)
+        peak_bytes = in_parts(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        read = None if before is None or after is None else max(8 * each, (after - before) // 1000 * 1000)
+        read = None if before is None or after is None else in_parts(after - before)
         observed = {"parts": parts, "kinds": kinds, "calls": said(counter), "read": read, "most": peak_bytes}
         return observed | {"each": each, "large": float(large.double().sum())}
 
