@@ -797,8 +797,12 @@ def estimates(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the noise scale of several steps; the rows of one step cancel, so its estimate of |G|^2 is negative."""
+    """Returns the noise scale of several steps; the rows of one step cancel, so its estimate of |G|^2 is negative.
+
+    That of the last step is large: alone it would give a small ratio.
+    """
     steps, size = make_steps(seed)
+    steps[-1] += 1.0
     steps.insert(seed % 3, torch.cat([steps[2], -steps[2]]))
     returned = learner.noise_scale(tuple(steps), size)
     single = learner.noise_scale([steps[-1] + 5.0], size)

@@ -53,7 +53,7 @@ class Trace:
 
     def __init__(self, draw: random.Random) -> None:
         self.draw, self.events, self.now = draw, [], float(draw.randrange(10**9, 2 * 10**9))
-        self.first_step = draw.randrange(6, 9)
+        self.first_step = draw.randrange(6, 8)
         self.events.append({"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}})
         self.events.append({"ph": "i", "name": "forward", "pid": 1, "tid": MAIN, "ts": self.now, "s": "t"})
 
@@ -103,7 +103,7 @@ def plain_steps(
             trace.now += pause
             start = trace.now
             length = (draw.randrange(longest // 2, longest) + draw.randrange(4) / 4) * (
-                20 if number < slow_first and phase == "data" else 1
+                60 if number < slow_first and phase == "data" else 1  # more than of any later step
             )
             if phase == absent:
                 trace.add("aten::mm", start, start + length, cat="cpu_op")
@@ -206,9 +206,12 @@ def absent_phase(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def slow_first_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the fractions without the slow first steps, whose numbers have one digit; later numbers have two."""
-    warmup = random.Random(seed).randrange(2, 4)  # step numbers begin at 6 to 8: those of one and of two digits
-    return _fractions(learner, plain_steps(seed, warmup + 6, slow_first=warmup), warmup)
+    """Returns the fractions without the slow first steps, whose numbers have one digit; later numbers have two.
+
+    With the slow steps in place of others, half of the steps would be slow, and the median another one.
+    """
+    warmup = random.Random(seed).randrange(2, 4)  # step numbers begin at 6 or 7: those of one and of two digits
+    return _fractions(learner, plain_steps(seed, 3 * warmup, slow_first=warmup), warmup)
 
 
 def ranges_inside(learner: ModuleType, seed: int) -> dict[str, Any]:

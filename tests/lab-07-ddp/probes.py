@@ -892,7 +892,7 @@ def make_gpt(seed: int) -> GPT:
     """Returns a tiny GPT in float64, with weights large enough that mistakes show."""
     draw = random.Random(f"gpt {seed}")
     torch.manual_seed(seed)
-    model = GPT(GPTConfig(draw.randrange(9, 17), draw.randrange(4, 8), n_layer=1, n_head=2, hidden_dim=8))
+    model = GPT(GPTConfig(draw.randrange(9, 17), draw.randrange(4, 8), n_layer=1, n_head=2, hidden_dim=16))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
