@@ -174,7 +174,7 @@ def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tens
     draw = random.Random(seed)
     width = 2 * draw.randrange(4, 120)
     torch.manual_seed(seed)
-    rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the shape of the batch
+    rows = draw.choice([1, 3]), 2 * draw.randrange(3, 15) + 1  # odd and above 5: no weight has that shape
     return width, torch.randn(*rows, width, dtype=dtype)
 
 
