@@ -1537,6 +1537,18 @@ def load_part(folder, rank, ranks):
 +            part[first - rank * size : last - rank * size] = numbers[first - start : last - start]
 """,
     ),
+    KnownWrong(
+        "part_read_twice",
+        fails=("load_part/reads",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""The bytes of the part are read twice, for example once to count or to verify them and once to
+        keep them. A disk that many ranks read at the same time then needs twice as long. Read the bytes once, and use
+        them for both.""",
+        change="""
+             numbers = np.fromfile(file, dtype, count=last - first, offset=offset)
++            assert len(np.fromfile(file, dtype, count=last - first, offset=offset)) == last - first
+""",
+    ),
 )
 
 HURRIED = {

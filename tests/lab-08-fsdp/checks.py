@@ -702,7 +702,7 @@ LOADED_RIGHT = all_of(
 def reads_its_part(got: Answers, expected: Answers) -> str | None:
     """Hardly more bytes were read than the part has, and no file was whole in memory."""
     part, read, most, reader = 8 * expected["each"], got["read"], got["most"], f"rank {expected['reader']} of 16"
-    if expected["read"] is not None and not (integer(read) and part <= read <= 2 * part):
+    if expected["read"] is not None and not (integer(read) and read == part):
         return (
             f"{reader} read {many(read)} bytes of {16 * part:,} that 2 ranks saved; expected {part:,}, its part, "
             "which is an eighth of one file."
