@@ -1,6 +1,6 @@
 """Figures of the chapter on checkpoints and faults."""
 
-import math
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,37 +9,11 @@ from rankzero.figures import style
 from rankzero.figures.charts import columns, measured_chart
 from rankzero.figures.figure import figure
 from rankzero.figures.shapes import arrow, box
+from rankzero.ledger.interruptions import Interruptions, young
 
 SECOND, MINUTE = 1 / 3600, 1 / 60  # in hours
 INTERVALS = tuple(MINUTE * 2 ** (step / 6) for step in range(61))  # hours: 1 minute to 17 hours
 LLAMA_GPUS, LLAMA_HOURS, LLAMA_FAILURES = 16_384, 54 * 24, 419
-
-
-def machine_time(
-    interval: float, save: float, restart: float, failures: float, preemptions: float = 0.0, notice: float = 0.0
-) -> float:
-    """Expected hours of machine time per hour of training.
-
-    Times are in hours: `interval` between the end of a save and the beginning of the next, `save` while training
-    waits, `restart` from a stop to training again. `failures` and `preemptions` are means per hour. A preemption whose
-    `notice` is long enough for a save loses no work; every other stop loses the work since the last save. No stop
-    happens during a restart. Without such a notice this is (M + R) (exp((interval + save) / M) - 1) / interval, where
-    M is the mean time between stops.
-    """
-    warned = preemptions if notice >= save else 0.0
-    rate = failures + preemptions
-    if rate == 0:
-        return (interval + save) / interval
-    segment = interval + save
-    finished = math.exp(-rate * segment)
-    time = -math.expm1(-rate * segment) / rate * (1 + rate * restart + warned * save)
-    work = interval * finished + warned * (-math.expm1(-rate * interval) / rate - interval * finished) / rate
-    return time / work
-
-
-def young(save: float, between: float) -> float:
-    """Young's interval between saves, for a mean time `between` failures; all in the same unit."""
-    return math.sqrt(2 * save * between)
 
 
 @figure(
@@ -55,14 +29,15 @@ def lost_work_by_interval() -> Figure:
     drawing, axes = style.new_figure(3.3)
     between, save = LLAMA_HOURS / LLAMA_FAILURES, 30 * SECOND
     intervals = [MINUTE * 2 ** (step / 8) for step in range(56)]
+    failures = Interruptions(save, failures=1 / between)
     saving = [100 * save / interval for interval in intervals]
-    whole = [100 * (machine_time(interval, save, 0, 1 / between) - 1) for interval in intervals]
+    whole = [100 * (failures.machine_time(interval) - 1) for interval in intervals]
     lost = [sum_ - part for sum_, part in zip(whole, saving, strict=True)]
     minutes = [60 * interval for interval in intervals]
     for values, color in ((saving, style.ORANGE), (lost, style.PURPLE), (whole, style.BLUE)):
         axes.plot(minutes, values, color=color)
     best = 60 * young(save, between)
-    lowest = 100 * (machine_time(best / 60, save, 0, 1 / between) - 1)
+    lowest = 100 * (failures.machine_time(best / 60) - 1)
     axes.plot([best, best], [0, lowest], color=style.MUTED, linewidth=0.9, linestyle=":")
     axes.plot([best], [lowest], "o", color=style.BLUE, markersize=6)
     text = f"save every {best:.1f} minutes:\n{lowest:.1f} % lost"
@@ -167,23 +142,22 @@ def stall_of_a_save() -> Figure:
 
 
 # ------------------------------------------------------------------------------------------------------------- dollars
-JOB = {"save": 60 * SECOND, "restart": 5 * MINUTE, "failures": 1 / 400, "preemptions": 1 / 6}
 ON_DEMAND, SPOT = 40.0, 16.0  # example prices of the job, dollars per hour
-
-
-def dollars(
-    hours: float, price: float, interval: float, save: float, restart: float, failures: float, preemptions: float,
-    notice: float,
-) -> float:  # fmt: skip
-    """Expected dollars for `hours` of training at a `price` per hour of machine time; see `machine_time`."""
-    return hours * price * machine_time(interval, save, restart, failures, preemptions, notice)
+TRAINING = 100  # hours
+EXAMPLE = Interruptions(save=60 * SECOND, restart=5 * MINUTE, failures=1 / 400)
+JOBS = {
+    "on demand": (ON_DEMAND, EXAMPLE),
+    "spot, 30 s of notice": (SPOT, replace(EXAMPLE, preemptions=1 / 6, notice=30 * SECOND)),
+    "spot, 120 s of notice": (SPOT, replace(EXAMPLE, preemptions=1 / 6, notice=120 * SECOND)),
+}
 
 
 @figure(
     "spot-or-on-demand",
     caption="Expected dollars for 100 hours of training at example prices: 40 dollars per hour on demand, 16 on spot "
     "machines that are taken back every 6 hours on average. Saves take 60 seconds. With a notice of 30 "
-    "seconds, which is too short for a save, the spot job costs at best [1,751 dollars](claim:spot-dollars).",
+    "seconds, which is too short for a save, the spot job costs at best [1,751 dollars](claim:spot-dollars). The dots "
+    "are the cheapest intervals, and the crosses are Young's: both cost nearly the same.",
     description="Three curves of dollars over the interval between saves, from 1 minute to 17 hours. On demand the "
     "cost falls from 8,000 to about 4,000 dollars. Spot with a notice of 30 seconds falls to 1,750 dollars near half "
     "an hour and rises steeply beyond 4 hours. Spot with a notice of 120 seconds stays near 1,650 dollars.",
@@ -191,19 +165,13 @@ def dollars(
 def spot_or_on_demand() -> Figure:
     drawing, axes = style.new_figure(3.3)
     minutes = [60 * interval for interval in INTERVALS]
-    cases = (
-        ("on demand", style.GRAY, ON_DEMAND, 0.0, 0.0),
-        ("spot, 30 s of notice", style.ORANGE, SPOT, JOB["preemptions"], 30 * SECOND),
-        ("spot, 120 s of notice", style.BLUE, SPOT, JOB["preemptions"], 120 * SECOND),
-    )
-    for name, color, price, preemptions, notice in cases:
-        costs = [
-            dollars(100, price, interval, JOB["save"], JOB["restart"], JOB["failures"], preemptions, notice)
-            for interval in INTERVALS
-        ]
+    colors = style.GRAY, style.ORANGE, style.BLUE
+    for color, (name, (price, job)) in zip(colors, JOBS.items(), strict=True):
+        costs = [job.dollars(interval, TRAINING, price) for interval in INTERVALS]
         axes.plot(minutes, costs, color=color)
-        cheapest = min(range(len(costs)), key=costs.__getitem__)
-        axes.plot(minutes[cheapest], costs[cheapest], "o", color=color, markersize=6)
+        best, root = job.best_interval(), young(job.save, 1 / job.losses)
+        for interval, marker in ((best, "o"), (root, "x")):
+            axes.plot(60 * interval, job.dollars(interval, TRAINING, price), marker, color=color, markersize=6)
         style.label_line(axes, minutes[-1], min(costs[-1], 7800), name, color)
     axes.set_xscale("log", base=2)
     ticks = [1, 4, 15, 60, 240, 960]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from playwright.sync_api import BrowserContext, Page, expect
-from rankzero.figures.content.checkpoints_and_faults import INTERVALS, machine_time
+from rankzero.figures.content.checkpoints_and_faults import INTERVALS
 from rankzero.figures.content.distributed_data_parallel import ring_states
 from rankzero.figures.content.input_pipeline import loader_timeline
 from rankzero.figures.content.learning_rate_and_schedules import rate_share
@@ -20,6 +20,7 @@ from rankzero.curriculum import ROOT
 from rankzero.figures.charts import measured_chart, measured_value
 from rankzero.figures.registry import all_figures
 from rankzero.ledger.hardware import HARDWARE
+from rankzero.ledger.interruptions import Interruptions
 from rankzero.ledger.models import PRESETS
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.pipeline_schedule import gpipe, order, replay
@@ -181,7 +182,8 @@ def kept_whole(way: str, moment: int) -> dict[str, Any]:
 def interrupted(**setting: float) -> dict[str, Any]:
     def costs(price: float, preempted: float) -> list[float]:
         times = (setting["save"] / 3600, setting["restart"] / 60, 1 / setting["failures"], preempted)
-        return [100 * price * machine_time(interval, *times, setting["notice"] / 3600) for interval in INTERVALS]
+        job = Interruptions(*times, setting["notice"] / 3600)
+        return [job.dollars(interval, 100, price) for interval in INTERVALS]
 
     lines = {"on demand": costs(setting["onDemand"], 0), "spot": costs(setting["spot"], 1 / setting["preemptions"])}
     return {"lines": lines, "lowest": {name: min(line) for name, line in lines.items()}}

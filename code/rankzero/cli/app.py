@@ -18,6 +18,7 @@ from rankzero.cli.child_program import run_to_end
 from rankzero.cli.claims_command import commands as measuring
 from rankzero.cli.figures_command import commands as drawing
 from rankzero.cli.grading_commands import commands as grading
+from rankzero.cli.interval_command import commands as saving
 from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.starter_options import check_options
 from rankzero.cli.study_commands import commands
@@ -221,6 +222,7 @@ def site(
 
 app.add_typer(commands)  # start, check, watch, hint, compare, status, reset
 app.add_typer(planning)  # plan
+app.add_typer(saving)  # interval
 app.add_typer(examining)  # triage
 app.add_typer(grading)  # grade, feedback
 app.add_typer(authoring)  # new-lab, verify-lab

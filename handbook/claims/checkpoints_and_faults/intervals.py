@@ -5,21 +5,17 @@ import random
 from collections.abc import Mapping
 
 from rankzero.figures.content.checkpoints_and_faults import (
-    INTERVALS,
-    JOB,
+    JOBS,
     LLAMA_FAILURES,
     LLAMA_GPUS,
     LLAMA_HOURS,
     MINUTE,
-    ON_DEMAND,
     SECOND,
-    SPOT,
-    dollars,
-    machine_time,
-    young,
+    TRAINING,
 )
 
 from rankzero.claims.claim import claim
+from rankzero.ledger.interruptions import Interruptions, young
 
 LLAMA = "[Llama 3](https://arxiv.org/abs/2407.21783)"
 DALY = "[Daly](https://doi.org/10.1016/j.future.2004.11.016), figures 3 to 5"
@@ -44,19 +40,6 @@ def llama_failures() -> Mapping[str, float]:
     }
 
 
-def lowest(save: float, restart: float, failures: float) -> tuple[float, float]:
-    """Returns the interval with the least machine time per hour of training, in hours, and that machine time."""
-    low, high = math.log(1e-4), math.log(1e4)
-    cost = lambda at: machine_time(math.exp(at), save, restart, failures)  # noqa: E731
-    for _ in range(200):  # the cost has one minimum
-        third = (high - low) / 3
-        if cost(low + third) < cost(high - third):
-            high -= third
-        else:
-            low += third
-    return math.exp(low), cost(low)
-
-
 @claim(
     "llama-interval",
     "For saves of 30 s and a failure every 3.09 hours, the square root says {expected[square root, minutes]} minutes, "
@@ -68,12 +51,13 @@ def lowest(save: float, restart: float, failures: float) -> tuple[float, float]:
 def llama_interval() -> Mapping[str, float]:
     """Evaluates the formula of the expected time at the square root, and searches its minimum."""
     save, between = 30 * SECOND, LLAMA_HOURS / LLAMA_FAILURES
-    exact, least = lowest(save, 0, 1 / between)
+    failures = Interruptions(save, failures=1 / between)
+    exact, root = failures.best_interval(), young(save, between)
     return {
-        "square root, minutes": 60 * young(save, between),
+        "square root, minutes": 60 * root,
         "exact, minutes": 60 * exact,
-        "lost, %": 100 * (machine_time(young(save, between), save, 0, 1 / between) - 1),
-        "lost at the exact one, %": 100 * (least - 1),
+        "lost, %": 100 * (failures.machine_time(root) - 1),
+        "lost at the exact one, %": 100 * (failures.machine_time(exact) - 1),
     }
 
 
@@ -89,7 +73,10 @@ def llama_interval() -> Mapping[str, float]:
 def daly_three_systems() -> Mapping[str, float]:
     """Searches the minimum of the expected time for the three systems of the paper, with restarts of 10 minutes."""
     between = {"24 h": 24.0, "6 h": 6.0, "15 min": 0.25}
-    return {name: 60 * lowest(5 * MINUTE, 10 * MINUTE, 1 / hours)[0] for name, hours in between.items()}
+    return {
+        name: 60 * Interruptions(5 * MINUTE, 10 * MINUTE, failures=1 / hours).best_interval()
+        for name, hours in between.items()
+    }
 
 
 def simulated(
@@ -138,18 +125,8 @@ def expected_time_simulated() -> Mapping[str, float]:
     for name, (interval, save, restart, failures, preemptions, notice) in cases.items():
         hours = 50_000 / (failures + preemptions) / (5 if name == "frequent failures" else 1)
         run = simulated(hours, interval, save, restart, failures, preemptions, notice)
-        ratios[name] = run / machine_time(interval, save, restart, failures, preemptions, notice)
+        ratios[name] = run / Interruptions(save, restart, failures, preemptions, notice).machine_time(interval)
     return ratios
-
-
-def cheapest(price: float, preemptions: float, notice: float) -> tuple[float, float]:
-    """Returns the interval of the figure with the fewest dollars for 100 hours, in minutes, and the dollars."""
-
-    def cost(interval: float) -> float:
-        return dollars(100, price, interval, JOB["save"], JOB["restart"], JOB["failures"], preemptions, notice)
-
-    best = min(INTERVALS, key=cost)
-    return 60 * best, cost(best)
 
 
 @claim(
@@ -162,9 +139,5 @@ def cheapest(price: float, preemptions: float, notice: float) -> tuple[float, fl
     tolerance=1,
 )
 def spot_dollars() -> Mapping[str, float]:
-    """Evaluates the formula at 61 intervals from 1 minute to 17 hours and takes the least; restarts take 5 min."""
-    return {
-        "on demand": cheapest(ON_DEMAND, 0.0, 0.0)[1],
-        "spot, 30 s of notice": cheapest(SPOT, JOB["preemptions"], 30 * SECOND)[1],
-        "spot, 120 s of notice": cheapest(SPOT, JOB["preemptions"], 120 * SECOND)[1],
-    }
+    """Evaluates the formula of the expected time at the best interval of each job; restarts take 5 min."""
+    return {name: job.dollars(job.best_interval(), TRAINING, price) for name, (price, job) in JOBS.items()}
