@@ -4,10 +4,8 @@ A save is watched where it meets the system: calls of os.fsync and of renames ar
 concern, a limit on the size of files plays a full disk, and forks of this process are killed at every line of a save.
 """
 
-import functools
 import hashlib
 import io
-import json
 import math
 import os
 import random
@@ -29,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankzero.exercises.probes.run_in_fork import run_in_fork
+from rankzero.exercises.probes.answers import HANDED
 from rankzero.exercises.probes.untrusted_values import (
     dict_items,
     is_tensor,
@@ -273,7 +271,6 @@ def _lines_run(action: Callable[[], object], kill_at: int) -> list[str]:
     return files
 
 
-# ---------------------------------------------------------------------------------------------------------------- seal
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8)
 
 
@@ -290,93 +287,6 @@ def some_state(draw: random.Random) -> dict[str, Any]:
         "pair": (f"text {draw.randrange(100)}", tensor(torch.float32)),
         "none of it": {},
     }
-
-
-def bytes_of(state: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
-
-
-def sealed_by_hand(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest() + content
-
-
-def seal_and_unseal(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Seals a state and reads it without the learner's unseal; then unseals a file that the learner did not seal."""
-    state = some_state(random.Random(seed))
-    data = learner.seal(state)
-    content = data[32:] if type(data) is bytes else b""
-    read: list[Any] = []
-    with suppress(Exception):
-        read.append(torch.load(io.BytesIO(content), weights_only=True))
-    unsealed: list[Any] = []
-    ended = failure(lambda: unsealed.append(learner.unseal(sealed_by_hand(bytes_of(state)))))
-    return {
-        "type": type_name(data),
-        "digest": type(data) is bytes and data[:32] == hashlib.sha256(content).digest(),
-        "content": fingerprint(plain(read)),
-        "state": fingerprint(plain(state)),
-        "ended": ended,
-        "unsealed": fingerprint(plain(unsealed)),
-    }
-
-
-def flipped_bits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Unseals files with one bit flipped: in the digest, in the weights, at random places."""
-    draw = random.Random(seed)
-    weights = torch.tensor([draw.random() for _ in range(draw.randrange(40, 200))], dtype=torch.float64)
-    data = sealed_by_hand(bytes_of({"weights": weights, "step": draw.randrange(100)}))
-    start = data.index(weights.numpy().tobytes())
-    inside = [draw.randrange(start, start + 8 * len(weights)) for _ in range(3)]
-    anywhere = [draw.randrange(len(data)) for _ in range(6)]
-    outcomes = []
-    for place in (draw.randrange(32), *inside, *anywhere):
-        damaged = bytearray(data)
-        damaged[place] ^= 1 << draw.randrange(8)
-        outcomes.append(failure(lambda: learner.unseal(bytes(damaged))))  # noqa: B023
-    return {"outcomes": outcomes}
-
-
-def other_lengths(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Unseals files that are cut, too long, or empty."""
-    draw = random.Random(seed)
-    data = sealed_by_hand(bytes_of(some_state(draw)))
-    files = data[: draw.randrange(33, len(data))], data[:32], data[: draw.randrange(1, 32)], b"", data + b"\0", data * 2
-    return {"outcomes": [failure(functools.partial(learner.unseal, file)) for file in files]}
-
-
-def written_on_a_gpu(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Unseals a file whose tensors were on a GPU; returns the state, and where its tensors are."""
-    draw = random.Random(seed)
-    state = {"weights": torch.tensor([draw.random() for _ in range(draw.randrange(3, 9))]), "step": draw.randrange(100)}
-    with patch("torch.serialization.location_tag", lambda _: "cuda:0"):
-        data = sealed_by_hand(bytes_of(state))
-    unsealed: list[Any] = []
-    ended = failure(lambda: unsealed.append(learner.unseal(data)))
-    devices = sorted({str(tensor.device) for tensor in _tensors(unsealed)})
-    return {"ended": ended, "devices": devices, "state": fingerprint(plain(unsealed))}
-
-
-class Trap:
-    """Content of a hostile file: unpickling it makes a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.folder),)
-
-
-def foreign(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Unseals files with a right digest that hold no checkpoint, and one that would run code."""
-    draw = random.Random(seed)
-    with tempfile.TemporaryDirectory() as name:
-        sprung = Path(name) / "sprung"
-        content = bytes_of(some_state(draw))
-        files = some_bytes(draw, 50), content[: len(content) // 2], b"", bytes_of(Trap(sprung))
-        outcomes = [failure(functools.partial(learner.unseal, sealed_by_hand(file))) for file in files]
-        return {"outcomes": outcomes, "sprung": sprung.exists()}
 
 
 # ------------------------------------------------------------------------------------------------------- newest_intact
@@ -478,189 +388,6 @@ def nothing_intact(learner: ModuleType, seed: int) -> dict[str, Any]:
         return {"answers": answers, "read": sorted(reader.names[:20]), "others": others}
 
 
-# ----------------------------------------------------------------------------------------------------- steps_to_delete
-def _deletions(learner: ModuleType, cases: list[tuple[dict[int, float], int]]) -> dict[str, Any]:
-    shown = [[[step, repr(loss)] for step, loss in losses.items()] for losses, _ in cases]
-    answers = [plain_numbers(learner.steps_to_delete(losses, keep)) for losses, keep in cases]
-    after = [fingerprint(list(losses.items())) for losses, _ in cases]
-    return {"answers": answers, "after": after, "cases": shown, "keep": [keep for _, keep in cases]}
-
-
-def _losses(draw: random.Random, count: int, best: int) -> dict[int, float]:
-    """Returns random losses in random order; the lowest is at place `best` of the ascending steps."""
-    steps = sorted(draw.sample(range(1, 3000), count))
-    losses = {step: round(draw.uniform(2, 3), 3) for step in draw.sample(steps, count)}
-    losses[steps[best]] = round(draw.uniform(1, 2), 3)
-    return losses
-
-
-def deleted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks with the best loss among the old steps and among the newest."""
-    draw = random.Random(seed)
-    cases = [(_losses(draw, count, best), keep) for count, best, keep in ((7, 1, 3), (6, 5, 2), (9, 0, 1), (5, 3, 2))]
-    return _deletions(learner, cases)
-
-
-def few(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks with as many checkpoints as are kept, with fewer, and with none."""
-    draw = random.Random(seed)
-    keep = draw.randrange(2, 6)
-    cases: list[tuple[dict[int, float], int]] = [(_losses(draw, count, 0), keep) for count in (keep, keep - 1)]
-    return _deletions(learner, [*cases, ({}, keep)])
-
-
-def not_a_number(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks with losses that are nan: the first, some, and all."""
-    draw = random.Random(seed)
-    first, some, every = (_losses(draw, 8, 2) for _ in range(3))
-    for losses, steps in ((first, 1), (some, 2), (every, 8)):
-        losses.update(dict.fromkeys(sorted(losses)[:steps], math.nan))
-    newest_is_nan = _losses(draw, 5, 1)
-    newest_is_nan[max(newest_is_nan)] = math.nan
-    reordered = dict(sorted(first.items()))  # nan comes first
-    return _deletions(learner, [(losses, 2) for losses in (first, some, every, newest_is_nan, reordered)])
-
-
-def equal_losses(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks with two steps that share the lowest loss, in both orders."""
-    draw = random.Random(seed)
-    losses = _losses(draw, 8, 1)
-    losses[sorted(losses)[3]] = losses[sorted(losses)[1]]
-    return _deletions(learner, [(dict(sorted(losses.items(), reverse=back)), 2) for back in (False, True)])
-
-
-# -------------------------------------------------------------------------------------------------------- EpochSampler
-def _sizes(draw: random.Random) -> tuple[int, int]:
-    """Returns n and a batch size that does not divide n."""
-    n = draw.randrange(15, 90)
-    return n, draw.choice([size for size in range(2, 9) if n % size])
-
-
-def _batch(sampler: Any) -> list[Any]:
-    """Returns the numbers of the next batch, or its type where it is no int64 tensor of one dimension."""
-    batch = sampler.next_batch()
-    if is_tensor(batch) and batch.dtype == torch.int64 and batch.dim() == 1:
-        return list(batch.tolist())
-    return [f"a {type_name(batch)}" + (f" of {batch.dtype}, {list(batch.shape)}" if is_tensor(batch) else "")]
-
-
-def _draw(sampler: Any, batches: int) -> list[Any]:
-    return [number for _ in range(batches) for number in _batch(sampler)]
-
-
-def epochs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Draws three epochs; tells whether each holds every sample once, in another order."""
-    draw = random.Random(seed)
-    n, size = _sizes(draw)
-    sampler, batches = learner.EpochSampler(n, size, seed), 3 * n // size + 1
-    lists = [_batch(sampler) for _ in range(batches)]
-    kinds = sorted({str(number) for numbers in lists for number in numbers if type(number) is not int})
-    flat = [number for numbers in lists for number in numbers]
-    orders = [flat[epoch * n : (epoch + 1) * n] for epoch in range(3)]
-    large = _draw(learner.EpochSampler(3, 7, seed), 3)  # 7 epochs in three batches
-    return {
-        "sizes": [len(numbers) for numbers in lists],
-        "kinds": kinds[:1],
-        "once": [sorted(map(str, order)) == sorted(map(str, range(n))) for order in orders],
-        "shuffled": all(order != sorted(order, key=str) and order != list(range(n)) for order in orders),
-        "other orders": orders[0] != orders[1] != orders[2] != orders[0],
-        "small": all(sorted(map(str, large[3 * k : 3 * k + 3])) == ["0", "1", "2"] for k in range(7)),
-    }
-
-
-def seeds(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Compares the orders of equal seeds, of other seeds, and of (seed, epoch + 1) with (seed + 1, epoch)."""
-    n, _ = _sizes(random.Random(seed))
-    first, same, other = (_draw(learner.EpochSampler(n, n, seed + more), 3) for more in (0, 0, 1))
-    shifted = first[n : 2 * n] != other[:n]
-    one, ten = random.Random(seed).randrange(1, 10), random.Random(seed).randrange(10, 13)
-    late = _draw(learner.EpochSampler(n, n, one), ten + 1)[ten * n :]
-    early = _draw(learner.EpochSampler(n, n, 10 * one + ten // 10), ten % 10 + 1)[ten % 10 * n :]
-    return {"same": first == same, "other": first[:n] != other[:n], "shifted": shifted, "digits": late != early}
-
-
-def resumed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves a sampler's state in mid-epoch and late in an epoch; goes on with a new sampler, across the epoch's end."""
-    draw = random.Random(seed)
-    equal: list[bool] = []
-    n, size = _sizes(draw)
-    for batches in (draw.randrange(1, n // size), n // size, draw.randrange(n // size + 2, 3 * n // size)):
-        sampler = learner.EpochSampler(n, size, seed)
-        _draw(sampler, batches)
-        state = sampler.state_dict()
-        text = json.dumps(state)
-        wanted = _draw(sampler, 2 * n // size)
-        restored = learner.EpochSampler(n, size, seed)
-        _draw(restored, draw.randrange(3) if equal else 3 * n // size)  # first, of a sampler that is ahead of the state
-        restored.load_state_dict(json.loads(text))
-        equal.append(_draw(restored, 2 * n // size) == wanted)
-    return {"equal": equal}
-
-
-def states(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns what a state holds, whether it and a state that was loaded stay as they are, and the epoch's samples."""
-    draw = random.Random(seed)
-    n, size = _sizes(draw)
-    sampler = learner.EpochSampler(n, size, seed)
-    drawn = _draw(sampler, n // size // 2)
-    state = sampler.state_dict()
-    items = dict_items(state) or {}
-    before = repr(state)
-    drawn += _draw(sampler, n // size // 2 + 2)
-    kept = repr(state) == before
-    other = learner.EpochSampler(n, size, seed)
-    other.load_state_dict(state)
-    _draw(other, 2)
-    kinds = sorted({type_name(value) for value in items.values()})
-    first = fingerprint([size, sorted(map(str, drawn[:n]))])
-    few = 0 < len(items) < 12
-    return {"kinds": kinds, "few": few, "kept": kept, "not written": repr(state) == before, "first": first}
-
-
-def other_batch_size(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Goes on with another batch size than that of the sampler that was saved."""
-    draw = random.Random(seed)
-    n, size = _sizes(draw)
-    sampler = learner.EpochSampler(n, size, seed)
-    _draw(sampler, draw.randrange(2, n // size + 1))
-    state, equal = json.loads(json.dumps(sampler.state_dict())), []
-    wanted = _draw(sampler, 2 * n // size + 2)
-    for other in (size - 1, size + 1):
-        restored = learner.EpochSampler(n, other, seed)
-        restored.load_state_dict(dict(state))
-        found = _draw(restored, 2 * n // other)
-        equal.append(found == wanted[: len(found)])
-    return {"equal": equal}
-
-
-def _global_state() -> list[Any]:
-    return [random.random(), float(np.random.random()), torch.rand(1).item()]
-
-
-def _seed_all(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
-def global_generators(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Draws batches with differently seeded global generators, and draws from these before and after."""
-    n, size = _sizes(random.Random(seed))
-    orders = []
-    for more in (0, 1):
-        _seed_all(seed + more)
-        sampler = learner.EpochSampler(n, size, seed)
-        orders.append(_draw(sampler, 2 * n // size))
-    _seed_all(seed)
-    wanted = _global_state()
-    _seed_all(seed)
-    sampler = learner.EpochSampler(n, size, seed)
-    _draw(sampler, 2 * n // size)
-    sampler.load_state_dict(sampler.state_dict())
-    found = _global_state()
-    return {"same order": orders[0] == orders[1], "untouched": [a == b for a, b in zip(found, wanted, strict=True)]}
-
-
 # ------------------------------------------------------------------------------------------------------ training_state
 class Sampler:
     """A sampler whose place is one number."""
@@ -730,7 +457,9 @@ class Run:
 
     def __init__(self, seed: int, start: int) -> None:
         draw = random.Random(seed)
-        _seed_all(start)
+        random.seed(start)
+        np.random.seed(start)
+        torch.manual_seed(start)
         self.width = draw.randrange(3, 7)
         self.model, self.average = Model(self.width), Model(self.width)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -760,10 +489,9 @@ class Run:
         self.scaler.update()
         self.scheduler.step()
         with torch.no_grad():
-            for average, parameter in zip(self.average.parameters(), self.model.parameters(), strict=True):
-                average.lerp_(parameter, 0.2)
-            for copy, buffer in zip(self.average.buffers(), self.model.buffers(), strict=True):
-                copy.copy_(buffer)
+            values = self.model.state_dict()
+            for name, average in self.average.state_dict().items():
+                average.copy_(average + 0.2 * (values[name] - average))
         return loss.item()
 
     def facts(self) -> dict[str, Any]:
@@ -777,95 +505,49 @@ class Run:
             "scaler": [self.scaler.get_scale(), self.scaler._get_growth_tracker()],
             "average": plain(self.average.state_dict()),
             "sampler": self.sampler.place,
+            "mode": self.model.training,
         }
 
-    def later(self, steps: int) -> dict[str, Any]:
-        """Returns what the generators draw next, and the losses of the next steps."""
+    def later(self) -> dict[str, Any]:
+        """Returns what the generators draw next, the losses of the next six steps, and how these end."""
         draws = [random.random(), float(np.random.normal()), torch.rand(1).item(), self.gpus.draws()]
-        losses = [self.step() for _ in range(steps)]
-        return {"draws": draws, "losses": losses, "end": [self.scaler.get_scale(), *self.scheduler.get_last_lr()]}
+        losses: list[float] = []
+        ended = failure(lambda: losses.extend(self.step() for _ in range(6)))
+        end = [self.scaler.get_scale(), *self.scheduler.get_last_lr()]
+        return {"draws": draws, "losses": losses, "end": end, "ended": ended}
 
 
 STEPS = 5  # before the save: the loss scale has grown once; NumPy keeps the second of a pair of normal numbers
+CONTINUED = "model", "moments", "draws", "losses", "mode"
 
 
-def _save_run(learner: ModuleType, path: Path, seed: int) -> dict[str, Any]:
-    run = Run(seed, seed)
+def save_run(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Makes a state in the middle of a run, hands over its file, and returns what the run does afterwards."""
+    run, file = Run(seed, seed), io.BytesIO()
     for _ in range(STEPS):
         run.step()
     with run.gpus.visible():
         state = learner.training_state(1000 + seed % 997, *run.parts)
-    torch.save(state, path)
-    return {f"uninterrupted {name}": value for name, value in (run.facts() | run.later(6)).items()}
+    torch.save(state, file)
+    facts = run.facts() | run.later()
+    handed = np.frombuffer(file.getvalue(), np.uint8)
+    return {f"{HANDED}file": handed, "continued": [fingerprint(facts[name]) for name in CONTINUED]}
 
 
-def _load_run(learner: ModuleType, path: Path, seed: int) -> dict[str, Any]:
-    run = Run(seed, seed + 1)
+def restore_run(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[str, Any]:
+    """Loads the file into a run with other values, in a process that has not saved it; returns what that run does."""
+    run, data = Run(seed, seed + 1), saved[f"{HANDED}file"].tobytes()
     for _ in range(2):
         run.step()
-    refused = failure(lambda: torch.load(path, weights_only=True))
-    state = torch.load(path, weights_only=refused == "no error")
+    refused = failure(lambda: torch.load(io.BytesIO(data), weights_only=True))
+    state = torch.load(io.BytesIO(data), weights_only=refused == "no error")
     with run.gpus.visible():
         step = learner.restore_training_state(state, *run.parts)
-    facts = run.facts() | run.later(6)
-    return {"refused": refused != "no error", "step": plain_number(step), "type": type_name(step)} | facts
-
-
-@functools.cache
-def _run(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves in one process, which ends, and restores in another."""
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "state.pt"
-        before = run_in_fork(learner, lambda: _save_run(learner, path, seed))
-        return before | run_in_fork(learner, lambda: _load_run(learner, path, seed))
-
-
-def _parts(learner: ModuleType, seed: int, *names: str) -> dict[str, Any]:
-    """Returns for each part whether it is that of the run that went on."""
-    answers = _run(learner, seed)
-    return {name: answers[name] == answers[f"uninterrupted {name}"] for name in names}
-
-
-def state_of_model(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tells whether the model, the optimizer's state and its settings are restored; and the step."""
-    answers = _run(learner, seed)
-    return _parts(learner, seed, "model", "moments", "settings") | {"step": answers["step"], "type": answers["type"]}
-
-
-def state_of_others(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tells whether the scheduler, the scaler and the average are restored; and the sampler's place."""
-    return _parts(learner, seed, "scheduler", "scaler", "average") | {"sampler": _run(learner, seed)["sampler"]}
-
-
-def state_of_generators(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns what Python's, NumPy's, torch's and two GPUs' generators draw after restoring."""
-    return dict(zip(("python", "numpy", "torch", "cuda"), _run(learner, seed)["draws"], strict=True))
-
-
-def state_goes_on(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tells whether later losses, learning rates and loss scales equal those of the run that went on, bit for bit."""
-    return _parts(learner, seed, "losses", "end")
-
-
-def state_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tells whether torch refuses the file with weights_only=True."""
-    return {"refused": _run(learner, seed)["refused"]}
-
-
-def saving_changes_nothing(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Compares a run that makes a state in its middle with a run that makes none."""
-
-    def work() -> dict[str, Any]:
-        ends = []
-        for saves in (False, True):
-            run = Run(seed, seed)
-            run.step()
-            if saves:
-                learner.training_state(1, *run.parts)
-            ends.append(run.facts() | run.later(2) | {"mode": run.model.training})
-        return {"same": [ends[0][name] == ends[1][name] for name in ("model", "moments", "draws", "losses", "mode")]}
-
-    return run_in_fork(learner, work)
+    facts = run.facts() | run.later()
+    answers = {name: fingerprint(fact) for name, fact in facts.items() if name not in ("draws", "mode", "ended")}
+    draws = dict(zip(("python", "numpy", "torch", "cuda"), facts["draws"], strict=True))
+    answers |= draws | {"ended": facts["ended"], "refused": refused != "no error"}
+    return answers | {"step": plain_number(step), "type": type_name(step)}
 
 
 # --------------------------------------------------------------------------------------------------- run_until_stopped
@@ -1084,129 +766,112 @@ def tied(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ----------------------------------------------------------------------------------------------------- BackgroundSaver
-WAIT_S = 2.0  # longer than any right answer waits; only a wrong answer meets this limit
+WAIT_S = 0.7  # of a write that goes on until the caller has returned; only a wrong answer meets this limit
+HOLD_S = 2.0  # in which save returns on a busy machine; a save that waits for a copy by its thread takes as long
+SLOW_S = 0.15  # for which a write goes on after the next save was called; the next save of a wrong answer returns
 
 
 def background(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Saves while a gate keeps the write from ending; tells what has happened when save and wait return."""
+    gate, written, threads = threading.Event(), [], []
 
-    def work() -> dict[str, Any]:
-        gate, written, threads = threading.Event(), [], []
+    def write(state: Any) -> None:
+        threads.append(threading.get_ident())
+        gate.wait(WAIT_S)
+        written.append(plain(state))
 
-        def write(state: Any) -> None:
-            threads.append(threading.get_ident())
-            gate.wait(WAIT_S)
-            written.append(plain(state))
-
-        saver = learner.BackgroundSaver(write)
-        idle = type_name(saver.wait())
-        state = some_state(random.Random(seed))
-        returned = [type_name(saver.save(state))]
-        early = len(written)
-        gate.set()
-        returned.append(type_name(saver.wait()))
-        late = len(written)
-        saver.wait()
-        return {
-            "idle": idle,
-            "returned": returned,
-            "before": early,
-            "after": late,
-            "other thread": bool(threads) and threading.get_ident() not in threads,
-            "written": fingerprint(written),
-        }
-
-    return run_in_fork(learner, work)
-
-
-HOLD_S = 2.0  # in which save returns on a busy machine; a save that waits for a copy by its thread takes as long
+    saver = learner.BackgroundSaver(write)
+    idle = type_name(saver.wait())
+    returned, early = [type_name(saver.save(some_state(random.Random(seed))))], len(written)
+    gate.set()
+    returned.append(type_name(saver.wait()))
+    late = len(written)
+    saver.wait()
+    return {
+        "idle": idle,
+        "returned": returned,
+        "before": early,
+        "after": late,
+        "other thread": bool(threads) and threading.get_ident() not in threads,
+        "written": fingerprint(written),
+    }
 
 
 def consistent(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Changes the live state after save has returned and before the saver's thread runs its first line."""
+    changed, written, shared = threading.Event(), [], set()
 
-    def work() -> dict[str, Any]:
-        changed, written, shared = threading.Event(), [], set()
+    def write(copy: Any) -> None:
+        changed.wait(HOLD_S)
+        written.append(plain(copy))
+        shared.update({*_containers(state)} & {*_containers(copy)})
 
-        def write(copy: Any) -> None:
-            changed.wait(WAIT_S)
-            written.append(plain(copy))
-            shared.update({*_containers(state)} & {*_containers(copy)})
+    def hold(*event: object) -> None:
+        sys.settrace(None)
+        changed.wait(HOLD_S)
 
-        def hold(*event: object) -> None:
-            sys.settrace(None)
-            changed.wait(HOLD_S)
-
-        threading.settrace(hold)  # called in each new thread before its first line
+    threading.settrace(hold)  # called in each new thread before its first line
+    try:
         saver = learner.BackgroundSaver(write)
         state = some_state(random.Random(seed))
         before = plain(state)
         saver.save(state)
-        for tensor in _tensors(state):
-            tensor.add_(1)
-        state["numbers"].append(5)
-        changed.set()
-        saver.wait()
-        return {"as it was": written == [before], "copy": not shared}
-
-    return run_in_fork(learner, work)
-
-
-SLOW_S = 0.15  # for which a write goes on after the next save was called; the next save of a wrong answer returns
+    finally:
+        threading.settrace(None)
+    for tensor in _tensors(state):
+        tensor.add_(1)
+    state["numbers"].append(5)
+    changed.set()
+    saver.wait()
+    return {"as it was": written == [before], "copy": not shared}
 
 
 def one_at_a_time(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Saves several states in a row; each write ends after the next save was called. Returns order and overlap."""
+    active, most, order, lock, count = 0, 0, [], threading.Lock(), random.Random(seed).randrange(3, 5)
+    called, returned = ([threading.Event() for _ in range(count + 1)] for _ in range(2))
 
-    def work() -> dict[str, Any]:
-        draw, active, most, order = random.Random(seed), 0, 0, []
-        lock, count = threading.Lock(), draw.randrange(3, 6)
-        called, returned = ([threading.Event() for _ in range(count + 1)] for _ in range(2))
+    def write(state: Any) -> None:
+        nonlocal active, most
+        with lock:
+            active += 1
+            most = max(most, active)
+        called[state["number"] + 1].wait(WAIT_S)
+        returned[state["number"] + 1].wait(SLOW_S)
+        with lock:
+            active -= 1
+            order.append(state["number"])
 
-        def write(state: Any) -> None:
-            nonlocal active, most
-            with lock:
-                active += 1
-                most = max(most, active)
-            called[state["number"] + 1].wait(WAIT_S)
-            returned[state["number"] + 1].wait(SLOW_S)
-            with lock:
-                active -= 1
-                order.append(state["number"])
-
-        saver = learner.BackgroundSaver(write)
-        behind = 0  # saves that returned before all earlier writes had ended
-        for number in range(count):
-            called[number].set()
-            saver.save({"number": number, "x": torch.ones(2)})
-            behind += len(order) < number
-            returned[number].set()
-        called[count].set()
-        saver.wait()
-        return {"most": most, "order": order, "count": count, "behind": behind}
-
-    return run_in_fork(learner, work)
+    saver = learner.BackgroundSaver(write)
+    behind = 0  # saves that returned before all earlier writes had ended
+    for number in range(count):
+        called[number].set()
+        saver.save({"number": number, "x": torch.ones(2)})
+        behind += len(order) < number
+        returned[number].set()
+    called[count].set()
+    saver.wait()
+    return {"most": most, "order": order, "count": count, "behind": behind}
 
 
 def errors_of_the_thread(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Fails a write: before a wait, and before the next save; returns which calls raise, and what is written."""
+    words, written = f"disk {seed % 1000}", []
 
-    def work() -> dict[str, Any]:
-        words, written = f"disk {seed % 1000}", []
+    def write(state: Any) -> None:
+        if state["fails"]:
+            raise OSError(words)
+        written.append(state["fails"])
 
-        def write(state: Any) -> None:
-            if state["fails"]:
-                raise OSError(words)
-            written.append(state["fails"])
+    def call(action: Callable[[], object]) -> str:
+        try:
+            action()
+        except OSError as error:
+            return f"OSError: {error}"
+        return "no error"
 
-        def call(action: Callable[[], object]) -> str:
-            try:
-                action()
-            except OSError as error:
-                return f"OSError: {error}"
-            return "no error"
-
-        good, bad = {"fails": 0}, {"fails": 1}
+    good, bad = {"fails": 0}, {"fails": 1}
+    with patch.object(threading, "excepthook", lambda _: None):
         saver = learner.BackgroundSaver(write)
         at_wait = [call(lambda: saver.save(bad)), call(saver.wait), call(saver.wait)]
         at_save = [call(lambda: saver.save(bad))]
@@ -1214,58 +879,4 @@ def errors_of_the_thread(learner: ModuleType, seed: int) -> dict[str, Any]:
         at_save.append(call(lambda: saver.save(good)))
         between = len(written)
         at_save += [call(saver.wait), call(lambda: saver.save(good)), call(saver.wait)]
-        return {"wait": at_wait, "save": at_save, "written": [between, len(written)]}
-
-    before = threading.excepthook
-    threading.excepthook = lambda _: None
-    try:
-        return run_in_fork(learner, work)
-    finally:
-        threading.excepthook = before
-
-
-# ------------------------------------------------------------------------------------------- expected_seconds, interval
-def _seconds(learner: ModuleType, cases: list[list[float]]) -> dict[str, Any]:
-    returned = [learner.expected_seconds(*case) for case in cases]
-    types = sorted({type_name(number) for number in returned})
-    return {"seconds": [plain_number(number) for number in returned], "types": types, "cases": cases}
-
-
-def expected(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks for runs with failures from rare to more often than saves; the last segment may be a fraction."""
-    draw = random.Random(seed)
-    cases = []
-    for mean in (10 ** draw.uniform(4, 5), 10 ** draw.uniform(3, 4), draw.uniform(60, 300)):
-        interval = draw.uniform(50, 400)
-        cases.append([draw.uniform(20, 50) * interval, interval, draw.uniform(5, 60), draw.uniform(20, 200), mean])
-    return _seconds(learner, cases)
-
-
-def rare_failures(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks for runs that hardly ever fail, and that never do."""
-    draw = random.Random(seed)
-    cases = []
-    for mean in (10 ** draw.uniform(14, 17), 10 ** draw.uniform(17, 18), math.inf):
-        interval = draw.uniform(100, 400)
-        cases.append([draw.uniform(20, 50) * interval, interval, draw.uniform(5, 60), draw.uniform(20, 200), mean])
-    return _seconds(learner, cases)
-
-
-def _intervals(learner: ModuleType, cases: list[list[float]]) -> dict[str, Any]:
-    returned = [learner.best_interval(*case) for case in cases]
-    types = sorted({type_name(number) for number in returned})
-    return {"intervals": [plain_number(number) for number in returned], "types": types, "cases": cases}
-
-
-def best_of_rare(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks for the best interval where failures are hundreds to millions of saves apart."""
-    draw = random.Random(seed)
-    saves = [draw.uniform(1, 100) for _ in range(3)]
-    return _intervals(learner, [[save, save * 10 ** draw.uniform(2, 6)] for save in saves])
-
-
-def best_of_frequent(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks for the best interval where failures are as frequent as saves, or more so."""
-    draw = random.Random(seed)
-    saves = [draw.uniform(1, 100) for _ in range(3)]
-    return _intervals(learner, [[save, save * factor] for save, factor in zip(saves, (0.3, 1.1, 6.0), strict=True)])
+    return {"wait": at_wait, "save": at_save, "written": [between, len(written)]}

@@ -25,14 +25,6 @@ RIGHT = {
 +        partial.replace(path)
 """,
     },
-    "seal": {
-        "the digest from an open hash": """
--    return hashlib.sha256(content).digest() + content
-+    digest = hashlib.new("sha256")
-+    digest.update(content)
-+    return b"".join([digest.digest(), content])
-""",
-    },
     "newest_intact": {
         "one look for the highest at a time": """
 -    matches = [re.fullmatch(r"step-([0-9]+)\\.pt", file.name) for file in folder.glob("*")]
@@ -42,46 +34,6 @@ RIGHT = {
 +    while steps:
 +        step = max(steps)
 +        steps.remove(step)
-""",
-    },
-    "steps_to_delete": {
-        "nan as infinity": """
--    comparable = [step for step in steps if not math.isnan(val_losses[step])]
--    kept = {*steps[-keep:], *sorted(comparable, key=lambda step: val_losses[step])[:1]}
-+    kept = set(steps[-keep:])
-+    pairs = [(loss, step) for step, loss in val_losses.items() if loss == loss]
-+    if pairs:
-+        kept.add(min(pairs)[1])
-""",
-    },
-    "EpochSampler": {
-        "one count, and a generator of torch's own": """
--        self.epoch, self.position = 0, 0  # position: samples drawn in this epoch
-+        self.count = 0
-@@
--        drawn = torch.empty(0, dtype=torch.int64)
--        while len(drawn) < self.batch_size:
--            order = np.random.default_rng((self.seed, self.epoch)).permutation(self.n)
--            taken = order[self.position : self.position + self.batch_size - len(drawn)]
--            drawn = torch.cat([drawn, torch.from_numpy(taken)])
--            self.position += len(taken)
--            if self.position == self.n:
--                self.epoch, self.position = self.epoch + 1, 0
--        return drawn
-+        drawn = []
-+        for _ in range(self.batch_size):
-+            epoch, position = divmod(self.count, self.n)
-+            digest = hashlib.sha256(f"{self.seed} {epoch}".encode()).digest()
-+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:7]))
-+            drawn.append(torch.randperm(self.n, generator=generator)[position])
-+            self.count += 1
-+        return torch.stack(drawn)
-@@
--        return {"epoch": self.epoch, "position": self.position}
-+        return {"count": self.count}
-@@
--        self.epoch, self.position = state["epoch"], state["position"]
-+        self.count = state["count"]
 """,
     },
     "training_state": {
@@ -169,41 +121,14 @@ RIGHT = {
 +            raise self.errors.pop()
 """,
     },
-    "expected_seconds": {
-        "failures counted first": """
--    return segments * (between_failures + restart) * math.expm1((interval + save) / between_failures)
-+    failures = segments * math.expm1((interval + save) / between_failures)
-+    return failures * between_failures + failures * restart
-""",
-    },
-    "best_interval": {
-        "Newton's method from Young's formula": """
--    low, high = 0.0, between_failures
--    for _ in range(100):
--        middle = (low + high) / 2
--        if middle < -between_failures * math.expm1(-(middle + save) / between_failures):
--            low = middle
--        else:
--            high = middle
--    return (low + high) / 2
-+    interval = math.sqrt(2 * save * between_failures)
-+    for _ in range(60):
-+        x = (interval + save) / between_failures
-+        interval -= (interval + between_failures * math.expm1(-x)) / -math.expm1(-x)
-+    return interval
-""",
-    },
 }
 
 EQUIVALENT = {
-    "the default since torch 2.6": ("unseal: weights_only left out: torch.load(io.BytesIO(content), map_loc…",),
     "the end of a loop or of a function": (
         "newest_intact: left out: return None",
         "newest_intact: left out: continue",
     ),
     "independent lines": (
-        "EpochSampler: swapped: self.n, self.batch_size, self.seed = (n… | self.epoch, self.position = (0, 0)",
-        "EpochSampler: swapped: drawn = torch.cat([drawn, torch.from_nu… | self.position += len(taken)",
         "restore_training_state: swapped: model.load_state_dict(state['model']) "
         "| optimizer.load_state_dict(state['optimi…",
         "restore_training_state: swapped: optimizer.load_state_dict(state['optimi… "
@@ -223,9 +148,6 @@ EQUIVALENT = {
         "BackgroundSaver: swapped: self.write = write | self.thread = ThreadPoolExecutor(max_wo…",
         "BackgroundSaver: swapped: self.thread = ThreadPoolExecutor(max_wo… | self.pending: Future[None] | None = None",
     ),
-    "an epoch that is over ends at the next look at it": (
-        "EpochSampler: swapped: self.position += len(taken) | if self.position == self.n:",
-    ),
     "an exception of save leaves the loop, and nothing is saved after it": (
         "run_until_stopped: swapped: save(done) | saved = done",
     ),
@@ -236,8 +158,5 @@ EQUIVALENT = {
     ),
     "save waits for the write before, so one thread is enough": (
         "BackgroundSaver: max_workers left out: ThreadPoolExecutor(max_workers=1)",
-    ),
-    "the middle is never exactly the root, or is as good as its neighbor": (
-        "best_interval: comparison replaced: middle < -between_failures * math.expm1…",
     ),
 }

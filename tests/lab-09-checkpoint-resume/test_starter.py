@@ -20,9 +20,7 @@ import pytest
 import torch.distributed as dist
 from starters import TINY, Starter, losses
 
-from rankzero.learn.data.epoch_sampler import EpochSampler, windows_at
 from rankzero.learn.distributed.sharded_checkpoint import finished_folders, read_folder
-from rankzero.learn.resume.log_repair import keep_log_until
 
 LAB09 = Starter("09")
 starter, train, fails = LAB09.module, LAB09.train, LAB09.fails
@@ -59,15 +57,10 @@ def eight(whole: Path, tmp_path: Path) -> Path:
 
 
 # --------------------------------------------------------------------------------------------------------------- kills
-@pytest.mark.timeout(3600)  # a restart takes seconds, and there are up to 100
+@pytest.mark.prove  # test_kills.py kills at named stages
+@pytest.mark.timeout(3600)  # a restart takes seconds
 @pytest.mark.parametrize(
-    ("ranks", "kills", "length"),
-    [
-        ("2", "1", "24"),
-        pytest.param("1", "100", "600", marks=pytest.mark.prove),
-        pytest.param("2", "30", "300", marks=pytest.mark.prove),
-        pytest.param("4", "30", "300", marks=pytest.mark.prove),
-    ],
+    ("ranks", "kills", "length"), [("1", "100", "600"), ("2", "30", "300"), ("4", "30", "300"), ("2", "1", "24")]
 )
 def test_kills_at_random_moments_change_no_loss_and_lose_no_checkpoint(
     ranks: str, kills: str, length: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -138,16 +131,6 @@ def test_another_number_of_ranks_goes_on_with_nearly_the_same_losses(tmp_path: P
 
 
 # ---------------------------------------------------------------------------------------------------------------- saves
-def test_a_background_save_writes_the_same_bytes_as_a_save_that_is_waited_for(whole: Path, tmp_path: Path) -> None:
-    go_on(tmp_path / "sync", "--steps", "12", "--eval-every", "4", "--sync-save")
-    digests = []
-    for folder in (whole, tmp_path / "sync"):
-        facts = read_folder(folder / "step-000008", settings=SETTINGS)
-        digests.append({name: digest for name, digest in facts["sha256"].items() if name.endswith(".distcp")})
-    assert len(digests[0]) == 2
-    assert digests[0] == digests[1]
-
-
 def test_the_newest_and_the_best_checkpoints_stay(tmp_path: Path) -> None:
     go_on(tmp_path, "--steps", "12", "--eval-every", "2", "--keep", "1", "--lr", "3")
     folders = steps(tmp_path)
@@ -278,16 +261,8 @@ def test_a_run_without_an_intact_checkpoint_does_not_start_over(eight: Path, cap
     assert steps(eight) == [8, 4]
 
 
-def test_the_log_keeps_whole_lines_of_steps_that_were_saved(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    events = [{"event": "run"}, *({"event": "step", "step": step} for step in (1, 2, 3))]
-    log.write_text("".join(json.dumps(event) + "\n" for event in events) + '{"event": "st')
-    assert keep_log_until(log, 2) == 2
-    assert [json.loads(line) for line in log.read_text().splitlines()] == events[:3]
-    assert keep_log_until(tmp_path / "none.jsonl", 2) == 0
-
-
 # -------------------------------------------------------------------------------------------------------------- signals
+@pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.prove)])
 def test_a_signal_during_a_save_finishes_the_step_and_saves(number: int, tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(LAB09.lab.starter), *TINY, "--eval-every", "1", "--print-every", "1"]
@@ -317,46 +292,7 @@ def test_a_signal_during_a_save_finishes_the_step_and_saves(number: int, tmp_pat
     assert not [child for child in descendants if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
 
 
-def kills_itself(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    if dist.get_rank() == 1 and optimizer.state and next(iter(optimizer.state.values()))["step"] == 11:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return RIGHT_STEP(model, optimizer, x, y)
-
-
-RIGHT_STEP = starter.train_step
-
-
-def test_a_killed_rank_ends_the_run_and_the_same_command_goes_on(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "run"
-    monkeypatch.setattr(starter, "train_step", kills_itself)
-    assert starter.main([*TINY, "--steps", "12", "--eval-every", "4", "--folder", str(folder)]) == 1
-    assert "was killed by SIGKILL" in capsys.readouterr().err
-    monkeypatch.undo()
-    assert steps(folder) in ([4], [8, 4]), "the save of step 8 may have been under way"
-    assert go_on(folder, "--steps", "12", "--eval-every", "4") == losses(whole)
-
-
 # -------------------------------------------------------------------------------------------------------------- options
-def test_a_folder_has_one_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import rankzero.learn.runs.run_folder as run_folder
-    from rankzero.errors import UserError
-
-    monkeypatch.setattr(run_folder, "CLAIM_S", 0.0)
-    monkeypatch.setattr(run_folder, "WAIT_S", 0.0)
-    monkeypatch.setattr(run_folder, "_locks", [])
-    run_folder.wait_for_folder(tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-    run_folder.claim_folder(tmp_path / "run")
-    for action in (run_folder.claim_folder, run_folder.wait_for_folder):
-        with pytest.raises(UserError, match=rf"another run \(process {os.getpid()}\) uses {tmp_path}/run"):
-            action(tmp_path / "run")
-    run_folder._locks.clear()  # closes the file, as the end of the process does
-    run_folder.wait_for_folder(tmp_path / "run")
-    run_folder.claim_folder(tmp_path / "run")
-
-
 def test_a_run_waits_for_another_and_goes_on_from_the_newest_checkpoint_of_then(
     eight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,6 +327,7 @@ def test_a_checkpoint_of_another_run_since_the_choice_is_noticed(eight: Path, tm
         open_run_folder(argparse.Namespace(folder=eight), LAB09.lab.number, saved)
 
 
+@pytest.mark.prove
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not signal the end of a parent process")
 def test_a_killed_command_ends_its_training_which_saves(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rankzero.cli", "run", "09", *TINY, "--steps", "100000", "--folder", "run"]
@@ -406,23 +343,6 @@ def test_a_killed_command_ends_its_training_which_saves(tmp_path: Path) -> None:
     assert stopped, out
     assert steps(tmp_path / "run")[0] == int(stopped[1])
     assert not psutil.wait_procs(descendants, timeout=10)[1]
-
-
-def test_every_window_is_drawn_once_per_epoch_in_another_order(tmp_path: Path) -> None:
-    import torch
-
-    sampler, other = EpochSampler(7, seed=3), EpochSampler(7, seed=3)
-    drawn = torch.cat([sampler.next(4) for _ in range(7)])
-    epochs = drawn.view(4, 7)
-    assert all(sorted(epoch.tolist()) == list(range(7)) for epoch in epochs)
-    assert len({tuple(epoch.tolist()) for epoch in epochs}) == 4
-    other.next(11)
-    third = EpochSampler(7, seed=3)
-    third.load_state_dict(other.state_dict())
-    assert third.next(12).tolist() == drawn[11:23].tolist()
-    x, y = windows_at(torch.arange(20), torch.tensor([0, 2]), 5)
-    assert x.tolist() == [[0, 1, 2, 3, 4], [10, 11, 12, 13, 14]]
-    assert torch.equal(y, x + 1)
 
 
 def test_the_default_options_are_those_on_the_page() -> None:
