@@ -1,16 +1,24 @@
 """Runs that can be resumed: the folder has one writer, the log ends at the checkpoint, and the sampler continues."""
 
+import argparse
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
+from starters import TINY
 
 import rankzero.learn.runs.run_folder as run_folder
 from rankzero.errors import UserError
 from rankzero.learn.data.epoch_sampler import EpochSampler, windows_at
+from rankzero.learn.distributed.sharded_checkpoint import finish_folder, newest_step_folder, partial_folder
 from rankzero.learn.resume.log_repair import keep_log_until
+from rankzero.learn.resume.resumable_run import open_run_folder, read_when_free
 
 
 def test_a_folder_has_one_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +58,39 @@ def test_every_window_is_drawn_once_per_epoch_in_another_order() -> None:
     x, y = windows_at(torch.arange(20), torch.tensor([0, 2]), 5)
     assert x.tolist() == [[0, 1, 2, 3, 4], [10, 11, 12, 13, 14]]
     assert torch.equal(y, x + 1)
+
+
+def save(run: Path, step: int) -> None:
+    """Makes a finished checkpoint without training."""
+    partial = partial_folder(run, step)
+    partial.mkdir(parents=True)
+    (partial / "file").write_bytes(b"content")
+    finish_folder(partial, keep=2, step=step, settings={}, corpus_sha256="")
+
+
+def test_a_checkpoint_that_another_run_has_saved_meanwhile_is_noticed(tmp_path: Path) -> None:
+    save(tmp_path, 8)
+    saved = read_when_free(tmp_path, settings=())
+    save(tmp_path, 12)
+    with pytest.raises(UserError, match=r"has saved step-000012 in .* meanwhile: start this run again"):
+        open_run_folder(argparse.Namespace(folder=tmp_path), "lab-09", saved)
+
+
+@pytest.mark.prove
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not signal the end of a parent process")
+def test_a_killed_command_ends_its_training_which_saves(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rankzero.cli", "run", "09", *TINY, "--steps", "100000", "--folder", "run"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("step     1/"):
+            assert process.poll() is None
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        out = process.stdout.read()  # up to the end of the last process that prints
+    stopped = re.search(r"Stopped by SIGTERM after step (\d+), which is saved", out)
+    assert stopped, out
+    newest = newest_step_folder(tmp_path / "run")
+    assert newest is not None
+    assert newest.name == f"step-{int(stopped[1]):06d}"
+    assert not psutil.wait_procs(descendants, timeout=10)[1]

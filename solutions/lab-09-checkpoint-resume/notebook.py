@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Lab 09: checkpoint and resume
 #
-# **What must a file hold, and when must it be on the disk, so that a killed run loses minutes and not days?**
+# **What must a checkpoint contain, and how often must a run save, so that a kill costs minutes and not days?**
 #
 # In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you
-# run, even a bad one. Read the [lab page](../../labs/lab-09-checkpoint-resume.md) beside this notebook. All of it takes
+# run, even a rough guess. Read the [lab page](../../labs/lab-09-checkpoint-resume.md) beside this notebook. It takes
 # under a minute on two CPU cores.
 
 # %%
@@ -29,8 +29,8 @@ corpus = load_corpus()
 
 
 # %% [markdown]
-# Each experiment starts from the same weights. A step draws a batch by its number, and dropout draws from torch's
-# generator.
+# Each experiment starts from the same weights. The number of a step decides its batch. Dropout draws from torch's
+# random generator.
 
 
 # %%
@@ -66,8 +66,8 @@ print(f"{sum(p.numel() for p in model.parameters()):,} parameters in {len(list(m
 # %% [markdown]
 # ## 1. The size of a checkpoint
 #
-# The weights take 4 bytes per parameter in fp32. **Predict** how many bytes per parameter a file takes that holds the
-# model and AdamW after one step.
+# The weights take 4 bytes per parameter in fp32. A file holds the model and AdamW after one step. **Predict** its bytes
+# per parameter.
 
 # %%
 bytes_per_parameter = 12.0  # predict: bytes per parameter
@@ -80,8 +80,8 @@ compare(bytes_per_parameter, len(data) / sum(p.numel() for p in model.parameters
 # **Explain**: what are the other 8 bytes, and why is the measurement a little higher?
 
 # %% [markdown] tags=["answer"]
-# AdamW's two averages. Names, shapes and the padding that aligns each tensor in the archive make up the difference; it
-# vanishes for larger tensors.
+# The other 8 bytes are AdamW's two averages. The rest are names, shapes and the padding that aligns each tensor in the
+# file. Larger tensors make the rest negligible.
 
 # %% [markdown]
 # ## 2. A flipped bit
@@ -107,11 +107,11 @@ for _ in range(20):
 compare(refused, seen["refused"], "files")
 
 # %% [markdown]
-# **Explain**: the archive holds a checksum of each tensor. Who compares it?
+# **Explain**: the file holds a checksum of each tensor. Does `torch.load` compare it?
 
 # %% [markdown] tags=["answer"]
-# Nobody: torch's reader skips the comparison of a tensor's bytes. A digest of your own, compared before anything is
-# loaded, refuses all 20.
+# No: torch's reader does not compare the checksums of tensors. If you store a digest of your own and compare it before
+# loading, all 20 files are refused.
 
 # %% [markdown]
 # ## 3. The newest file
@@ -128,8 +128,8 @@ compare(resumed_from, int(sorted(names)[-1][5:-3]), "(step)")
 # %% [markdown]
 # ## 4. The random state
 #
-# A run saves its model and AdamW after step 5, and goes on. A second run loads them, seeds torch again and goes on as
-# well. **Predict** how many of the next 5 losses are equal in every bit: first with dropout 0.1, then without dropout.
+# A run saves its model and AdamW after step 5, and continues. A second run loads them, seeds torch again and continues
+# too. **Predict** how many of the next 5 losses are equal bit for bit: first with dropout 0.1, then without dropout.
 
 # %% tags=["nbval-check-output"]
 equal_with_dropout = 0  # predict: losses
@@ -154,39 +154,39 @@ compare(equal_without, equal_losses(0.0), "losses", of="without dropout")
 # **Explain**: why does the run with dropout differ from the first step on?
 
 # %% [markdown] tags=["answer"]
-# Dropout draws from torch's generator, which the second run has put back to its beginning: other activations are
-# dropped. Without dropout nothing draws from it. The starter seeds each step by its number, and has no such state.
+# Dropout draws from torch's generator, which the second run has seeded again, so other activations are dropped. Without
+# dropout, nothing draws from this generator. The starter seeds each step by its number, so it has no such state.
 
 # %% [markdown]
-# ## 5. The place in the data
+# ## 5. The position in the data
 #
 # An epoch has 100 windows, and each batch takes 4. The run is killed after every 10 batches. It restarts its epoch at
-# the beginning, in the same order, and is killed 5 times. **Predict** how many of the 100 windows it has never seen.
+# the beginning, in the same order, and is killed 5 times. **Predict** how many of the 100 windows it never draws.
 
 # %% tags=["nbval-check-output"]
 never_seen = 60  # predict: windows
 
 
-def windows_seen(place_is_saved, kills=5):
+def windows_seen(position_is_saved, kills=5):
     sampler, seen = starter.EpochSampler(100, seed=0), set()
     for _ in range(kills):
         for _ in range(10):
             seen |= set(sampler.next(4).tolist())
         saved = sampler.state_dict()
         sampler = starter.EpochSampler(100, seed=0)
-        if place_is_saved:
+        if position_is_saved:
             sampler.load_state_dict(saved)
     return seen
 
 
-compare(never_seen, 100 - len(windows_seen(place_is_saved=False)), "windows")
+compare(never_seen, 100 - len(windows_seen(position_is_saved=False)), "windows")
 if answered(never_seen):
-    print(f"with the place in the file: {100 - len(windows_seen(place_is_saved=True))} windows never seen")
+    print(f"with the position in the file: {100 - len(windows_seen(position_is_saved=True))} windows never seen")
 
 # %% [markdown]
-# ## 6. A snapshot that is none
+# ## 6. A state dict is not a copy
 #
-# A thread is to write `model.state_dict()` while training goes on. **Predict** which share of its tensors has changed
+# A thread writes `model.state_dict()` while training continues. **Predict** which share of its tensors has changed
 # after one more step, in percent.
 
 # %% tags=["nbval-check-output"]
@@ -201,7 +201,7 @@ changed = sum(not torch.equal(live[name], before[name]) for name in live)
 compare(changed_percent, 100 * changed / len(live), "percent of the trained tensors")
 
 # %% [markdown]
-# **Explain**: `state_dict()` returned before the step. Why does it show the weights after it?
+# **Explain**: `state_dict()` was called before the step. Why does it show the weights after the step?
 
 # %% [markdown] tags=["answer"]
 # Its tensors share memory with the parameters, which the optimizer changes in place. Only a copy is a snapshot.
@@ -244,18 +244,10 @@ if answered(best):
     plt.show()
 
 # %% [markdown]
-# **Predict** by how many percent the run takes longer than at the best interval if it saves every 4 hours instead.
-
-# %% tags=["nbval-check-output"]
-longer_percent = 60  # predict: percent
-
-cost = time_per_second_of_work(4 * 3600)
-compare(longer_percent, round(100 * (np.interp(4 * 3600, intervals, cost) / cost.min() - 1), 1), "percent longer")
-
-# %% [markdown]
-# **Explain**: the curve is flat around its lowest point and steep to the right. What follows for an estimate of the
-# failure rate that is wrong by a factor of two?
+# **Explain**: the curves are flat around their lowest points and steep to the right. What follows for an estimate of
+# the failure rate that is wrong by a factor of two?
 
 # %% [markdown] tags=["answer"]
 # Little: the best interval changes by a factor of about 1.4, and the cost near the best hardly at all. If in doubt,
 # save more often: too short an interval costs save time in proportion, too long an interval costs exponentially.
+# `rankzero interval` computes the interval and the cost of your own run.

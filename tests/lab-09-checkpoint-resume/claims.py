@@ -4,18 +4,12 @@ import contextlib
 import functools
 import io
 import json
-import math
-import os
 import re
-import signal
 import statistics
 import tempfile
 import unittest.mock
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import torch.distributed as dist
 
 from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
@@ -24,6 +18,7 @@ from rankzero.learn.data.epoch_sampler import EpochSampler
 from rankzero.learn.distributed.sharded_checkpoint import newest_step_folder, read_folder
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.runs.plots import read_log
+from rankzero.ledger.interruptions import young
 
 DEFAULT = ("--device=cpu", "--ranks=2", "--print-every=1")
 
@@ -42,37 +37,6 @@ def run(folder: Path, *arguments: str, **replaced: Any) -> str:
 
 def losses(folder: Path) -> list[tuple[int, float]]:
     return [(event["step"], event["loss"]) for event in read_log(folder / "log.jsonl")["step"]]
-
-
-def dies_at(step: int, right_step: Callable[..., Any]) -> Callable[..., Any]:
-    """A training step with which rank 1 sends itself SIGKILL after that many updates."""
-
-    def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
-        state = next(iter(optimizer.state.values()), {"step": 0})
-        if dist.get_rank() == 1 and state["step"] == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return right_step(model, optimizer, x, y)
-
-    return train_step
-
-
-@claim(
-    "lab-09-equal-after-a-kill",
-    "24 steps, and 24 steps with a kill -9 after step 17 that goes on from step 12, have the same losses bit for bit.",
-    expected=True,
-    unit="",
-)
-def equal_after_a_kill() -> bool:
-    """Trains a small GPT with dropout on two ranks, rank 1 killing itself, and compares the 24 losses of both logs."""
-    sizes = (*SIZES, "--steps=24", "--eval-every=6")
-    with tempfile.TemporaryDirectory() as name:
-        whole, killed = Path(name) / "whole", Path(name) / "killed"
-        run(whole, *sizes)
-        run(killed, *sizes, "--sync-save", train_step=dies_at(17, starter("09").train_step))
-        newest = newest_step_folder(killed)
-        resumed_from_12 = newest is not None and newest.name == "step-000012"
-        run(killed, *sizes)
-        return resumed_from_12 and len(losses(whole)) == 24 and losses(whole) == losses(killed)
 
 
 @claim(
@@ -247,4 +211,4 @@ def stall() -> Charted:
 )
 def youngs_interval() -> dict[str, float]:
     """Computes the root of twice the seconds of a save times the seconds between failures."""
-    return {name: math.sqrt(2 * float(name) * 10_000) for name in ("5", "0.05")}
+    return {name: young(float(name), 10_000) for name in ("5", "0.05")}

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -176,9 +176,6 @@ def _is_folder(file: Any) -> bool:
     return stat.S_ISDIR(os.fstat(file if isinstance(file, int) else file.fileno()).st_mode)
 
 
-FAILURES = ("full disk", "fsync", "Ctrl-C", "rename", "too many open files", "folder")
-
-
 @contextmanager
 def limited(limit: int, soft: int) -> Iterator[None]:
     """Sets a soft limit of this process, such as the size of a file or the number of open files."""
@@ -190,34 +187,39 @@ def limited(limit: int, soft: int) -> Iterator[None]:
         resource.setrlimit(limit, (before, hard))
 
 
+def raising_as(error: BaseException, original: Callable[..., Any], *, folders: bool = False) -> Callable[..., Any]:
+    """Returns a function that raises `error`; with `folders` for a folder only, and otherwise calls `original`."""
+
+    def raises(*arguments: Any, **options: Any) -> Any:
+        if folders and not _is_folder(arguments[0]):
+            return original(*arguments, **options)
+        raise error
+
+    return raises
+
+
 def failing(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves on a full disk, and where a call fails or is interrupted; returns what is left, and open files."""
+    """Saves on a full disk, and with calls that fail or are interrupted; returns the rest, and open files."""
     draw, ended, contents, left, opened = random.Random(seed), [], [], [], []
 
-    def fail(case: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def raises(*arguments: Any, **options: Any) -> None:
-            if case == "folder" and not _is_folder(arguments[0]):
-                original(*arguments, **options)
-            else:
-                raise KeyboardInterrupt if case == "Ctrl-C" else OSError(5, "input/output error")
+    def calls(error: BaseException, *names: str, folders: bool = False) -> AbstractContextManager[None]:
+        functions = {name: getattr(os, name) for name in names if hasattr(os, name)}
+        return replaced(learner, {name: raising_as(error, was, folders=folders) for name, was in functions.items()})
 
-        return raises
-
-    for case in FAILURES:
+    broken, syncs = OSError(5, "input/output error"), ("fsync", "fdatasync")
+    for failure_of in (
+        lambda size: limited(resource.RLIMIT_FSIZE, draw.randrange(1, size)),  # as on a full disk
+        lambda _: calls(broken, *syncs),
+        lambda _: calls(KeyboardInterrupt(), *syncs),
+        lambda _: calls(broken, "replace", "rename"),
+        lambda _: limited(resource.RLIMIT_NOFILE, 0),
+        lambda _: calls(broken, *syncs, folders=True),
+    ):
         with tempfile.TemporaryDirectory() as name:
             path, data, older = Path(name) / new_file(draw), some_bytes(draw), some_bytes(draw, 100)
             path.write_bytes(older)
-            names: tuple[str, ...] = ("replace", "rename") if case == "rename" else ("fsync", "fdatasync")
-            if case in ("full disk", "too many open files"):
-                names = ()
-            functions = {name: fail(case, getattr(os, name)) for name in names if hasattr(os, name)}
             before = open_files()
-            with ExitStack() as stack:
-                if case == "full disk":
-                    stack.enter_context(limited(resource.RLIMIT_FSIZE, draw.randrange(1, len(data))))
-                if case == "too many open files":
-                    stack.enter_context(limited(resource.RLIMIT_NOFILE, 0))
-                stack.enter_context(replaced(learner, functions))
+            with failure_of(len(data)):
                 ended.append(failure(lambda: learner.save_durably(path, data)))  # noqa: B023
             opened.append(open_files() - before)
             contents.append(content_of(path))
@@ -766,8 +768,8 @@ def tied(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ----------------------------------------------------------------------------------------------------- BackgroundSaver
-WAIT_S = 0.7  # of a write that goes on until the caller has returned; only a wrong answer meets this limit
-HOLD_S = 2.0  # in which save returns on a busy machine; a save that waits for a copy by its thread takes as long
+HOLD_S = 2.0  # in which save returns on a busy machine; a save that waits for its thread takes as long
+WAIT_S = 0.3  # for which a write waits for the next call of save; only with a wrong answer does it wait so long
 SLOW_S = 0.15  # for which a write goes on after the next save was called; the next save of a wrong answer returns
 
 
@@ -777,7 +779,7 @@ def background(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     def write(state: Any) -> None:
         threads.append(threading.get_ident())
-        gate.wait(WAIT_S)
+        gate.wait(HOLD_S)
         written.append(plain(state))
 
     saver = learner.BackgroundSaver(write)

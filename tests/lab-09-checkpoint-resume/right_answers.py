@@ -1,5 +1,7 @@
 """Right answers to Lab 09 that differ from the reference, and automatic changes to it that change no behavior."""
 
+from itertools import pairwise
+
 RIGHT = {
     "save_durably": {
         "a temporary file with a random name": """
@@ -123,28 +125,20 @@ RIGHT = {
     },
 }
 
+RESTORED = (
+    *("model.load_state_dict(state['model'])", "optimizer.load_state_dict(state['optimi…"),
+    *("scheduler.load_state_dict(state['schedu…", "scaler.load_state_dict(state['scaler'])"),
+    *("average.load_state_dict(state['average'…", "sampler.load_state_dict(state['sampler'…"),
+    *("random.setstate(state['python'])", "np.random.set_state(('MT19937', *state[…"),
+    *("torch.set_rng_state(state['torch'])", "torch.cuda.set_rng_state_all(state['cud…"),
+)
 EQUIVALENT = {
     "the end of a loop or of a function": (
         "newest_intact: left out: return None",
         "newest_intact: left out: continue",
     ),
     "independent lines": (
-        "restore_training_state: swapped: model.load_state_dict(state['model']) "
-        "| optimizer.load_state_dict(state['optimi…",
-        "restore_training_state: swapped: optimizer.load_state_dict(state['optimi… "
-        "| scheduler.load_state_dict(state['schedu…",
-        "restore_training_state: swapped: scheduler.load_state_dict(state['schedu… "
-        "| scaler.load_state_dict(state['scaler'])",
-        "restore_training_state: swapped: scaler.load_state_dict(state['scaler']) "
-        "| average.load_state_dict(state['average'…",
-        "restore_training_state: swapped: average.load_state_dict(state['average'… "
-        "| sampler.load_state_dict(state['sampler'…",
-        "restore_training_state: swapped: sampler.load_state_dict(state['sampler'… | random.setstate(state['python'])",
-        "restore_training_state: swapped: random.setstate(state['python']) | np.random.set_state(('MT19937', *state[…",
-        "restore_training_state: swapped: np.random.set_state(('MT19937', *state[… "
-        "| torch.set_rng_state(state['torch'])",
-        "restore_training_state: swapped: torch.set_rng_state(state['torch']) "
-        "| torch.cuda.set_rng_state_all(state['cud…",
+        *(f"restore_training_state: swapped: {line} | {following}" for line, following in pairwise(RESTORED)),
         "BackgroundSaver: swapped: self.write = write | self.thread = ThreadPoolExecutor(max_wo…",
         "BackgroundSaver: swapped: self.thread = ThreadPoolExecutor(max_wo… | self.pending: Future[None] | None = None",
     ),

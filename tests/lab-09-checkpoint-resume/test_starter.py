@@ -1,6 +1,5 @@
 """Starter of Lab 09: kills, full disks, damaged files and signals cost steps, never a finished checkpoint."""
 
-import argparse
 import importlib.util
 import json
 import os
@@ -85,6 +84,7 @@ def forgetful(tmp_path: Path) -> Path:
     return target
 
 
+@pytest.mark.prove
 def test_a_run_that_forgets_its_position_parts_at_its_first_step(forgetful: Path, whole: Path, tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("forgetful_starter", forgetful)
     assert spec is not None
@@ -315,34 +315,6 @@ def test_a_run_waits_for_another_and_goes_on_from_the_newest_checkpoint_of_then(
     assert f"resume  from {eight}/step-000012\n" in out
     assert "run     steps 13 to 13" in out
     assert not run_folder._locks, "rank 0, which writes, holds the folder"
-
-
-def test_a_checkpoint_of_another_run_since_the_choice_is_noticed(eight: Path, tmp_path: Path) -> None:
-    from rankzero.errors import UserError
-    from rankzero.learn.resume.resumable_run import open_run_folder, read_when_free
-
-    saved = read_when_free(eight, settings=SETTINGS)
-    (tmp_path / "later").rename(eight / "step-000012")
-    with pytest.raises(UserError, match=r"has saved step-000012 in .* meanwhile: start this run again"):
-        open_run_folder(argparse.Namespace(folder=eight), LAB09.lab.number, saved)
-
-
-@pytest.mark.prove
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not signal the end of a parent process")
-def test_a_killed_command_ends_its_training_which_saves(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rankzero.cli", "run", "09", *TINY, "--steps", "100000", "--folder", "run"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        while not process.stdout.readline().startswith("step     1/"):
-            assert process.poll() is None
-        descendants = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        out = process.stdout.read()  # up to the end of the last process that prints
-    stopped = re.search(r"Stopped by SIGTERM after step (\d+), which is saved", out)
-    assert stopped, out
-    assert steps(tmp_path / "run")[0] == int(stopped[1])
-    assert not psutil.wait_procs(descendants, timeout=10)[1]
 
 
 def test_the_default_options_are_those_on_the_page() -> None:

@@ -13,7 +13,7 @@ SHORTEST, LONGEST = 1e-4, 1e4  # hours between two saves, among which the best i
 
 @dataclass(frozen=True)
 class Interruptions:
-    """What interrupts a run: all times in hours, both rates in events per hour of machine time."""
+    """Interruptions of a run: times in hours, both rates in events per hour of machine time."""
 
     save: float  # for which training waits
     restart: float = 0.0  # from an interruption until training continues
