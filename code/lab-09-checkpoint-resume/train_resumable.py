@@ -1,11 +1,11 @@
-"""Lab 09: a training run that may be killed at any moment. Lab 08's loop, saved so that the same command goes on.
+"""Lab 09: Lab 08's training loop, with checkpoints from which the same command resumes after a kill at any moment.
 
 Read `training_state` first, then `Saver`. N = ranks, B = sequences per batch of all ranks, T = tokens per sequence.
 
     python train_resumable.py                              # two processes; saves in the background
     python train_resumable.py --sync-save                  # training waits for the disk
-    python train_resumable.py --kills 5                    # killed five times; equal to a run that was not?
-    torchrun --nproc-per-node 2 --max-restarts 3 train_resumable.py --folder runs/mine    # starts a run, or goes on
+    python train_resumable.py --kills 5                    # killed five times, and compared with a run without a kill
+    torchrun --nproc-per-node 2 --max-restarts 3 train_resumable.py --folder runs/mine    # starts or resumes a run
 """
 
 import argparse
@@ -60,13 +60,18 @@ ASK_EVERY = 5  # steps between two questions to all ranks whether to stop: the a
 def make_parser() -> StarterParser:
     parser = training_parser("Lab 09: train so that a kill costs little.", ranks=True, folders=True, resume=False)
     add = parser.add_argument
-    add("--folder", type=Path, help="folder of the run: goes on with its newest checkpoint if there is one")
-    add("--sync-save", action="store_true", help="train no step before a save is on disk")
+    add("--folder", type=Path, help="folder of the run: resumes from its newest checkpoint if there is one")
+    add("--sync-save", action="store_true", help="wait for each save until it is on disk")
     add("--keep", type=positive_int, default=2, help="newest checkpoints to keep; the best is kept too")
     add("--dropout", type=non_negative_float, default=0.1, help="probability that an activation is set to 0")
     add("--ema-decay", type=non_negative_float, default=0.95, help="share that a step keeps of the averaged weights")
     add("--print-every", type=positive_int, default=25, help="steps per line, whose loss is their mean")
-    add("--kills", type=non_negative_int, default=0, help="kill the run so often, and compare it with an unkilled one")
+    add(
+        "--kills",
+        type=non_negative_int,
+        default=0,
+        help="kill the run this many times, and compare it with a run without a kill",
+    )
     parser.set_defaults(steps=100, eval_every=25)
     return parser
 
@@ -78,7 +83,7 @@ def seed_step(seed: int, step: int, rank: int) -> None:
 
 
 def training_state(model: GPT, optimizer: Optimizer, average: GPT, sampler: EpochSampler) -> dict[str, Any]:
-    """Returns what the next step depends on: live tensors, of which each rank holds its rows, and plain numbers."""
+    """Returns everything that the next step depends on: live tensors, of which each rank holds rows, and numbers."""
     weights, moments = get_state_dict(model, optimizer)
     shards = {"model": weights, "optimizer": moments}
     return shards | {"average": get_model_state_dict(average), "data": sampler.state_dict()}
@@ -101,21 +106,21 @@ class Saver:
 
     def __init__(self, folder: Path, keep: int, *, sync: bool) -> None:
         self.folder, self.keep, self.sync = folder, keep, sync
-        # Training's collectives run in another thread: in one group the two threads' collectives would mix.
+        # Training's collectives run in another thread: in one group, the collectives of both threads would mix.
         self.group = dist.new_group(backend="gloo", timeout=datetime.timedelta(minutes=10))
         self.thread = ThreadPoolExecutor(1)
         self.pending: Future[float] | None = None  # seconds from its start until the save is on disk
         self.step, self.error = 0, ""  # of the last save
-        self.stalls, self.on_disk = list[float](), list[float]()  # seconds, for which training waited, until on disk
+        self.stalls, self.on_disk = list[float](), list[float]()  # seconds: training waited; until on disk
 
     def save(self, state: Callable[[], dict[str, Any]], **facts: Any) -> float:
-        """Starts to save; returns the seconds for which training stood still. Then the tensors may change."""
+        """Starts a save; returns the seconds for which training waited. Afterwards, the tensors may change."""
         started = time.perf_counter()
-        self.wait()  # two saves at a time would double the memory of the copies
+        self.wait()  # two saves at the same time would need memory for two copies
         self.step, partial = facts["step"], disk.partial_folder(self.folder, facts["step"])
         where: Any = {"checkpoint_id": partial, "process_group": self.group}
         write: Any = functools.partial(dcp.save, state(), **where)
-        if not self.sync:  # async_save returns with a copy made
+        if not self.sync:  # async_save returns when the copy is made
             write = dcp.async_save(state(), **where).result  # type: ignore[union-attr]
         self.pending = self.thread.submit(self.finish, write, partial, facts, started)
         if self.sync:
@@ -124,14 +129,14 @@ class Saver:
         return self.stalls[-1]
 
     def finish(self, write: Callable[[], Any], partial: Path, facts: dict[str, Any], started: float) -> float:
-        """Waits until all ranks have written, then gives the folder its name."""
+        """Waits until all ranks have written, then gives the folder its final name."""
         write()  # on rank 0 it returns when every rank's files are on disk
         if dist.get_rank() == 0:
             disk.finish_folder(partial, keep=self.keep, best_by="val_loss", **facts)
         return time.perf_counter() - started
 
     def wait(self) -> None:
-        """Waits for the save under way. A failed save costs a message, not the run: the next one may succeed."""
+        """Waits for the current save. A failed save prints a message and does not end the run: the next may succeed."""
         if not self.pending:
             return
         error, errors = self.pending.exception(), [""] * dist.get_world_size()
@@ -164,7 +169,7 @@ def train_step(model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor) -> 
 
 # -------------------------------------------------------------------------------------------------------------- the run
 def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
-    """Trains on every rank, as `options` say, and goes on with `saved`; returns the exit code."""
+    """Trains on every rank, from the checkpoint `saved` if there is one; returns the exit code."""
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), rank_device()
     silence_other_ranks()
     seed_everything(options.seed, deterministic=options.deterministic)

@@ -100,7 +100,7 @@ def same_bytes() -> bool:
 
 @claim(
     "lab-09-another-number-of-ranks",
-    "Without dropout, a run that goes on with 3 ranks after 2 has losses that differ by less than 1e-5.",
+    "Without dropout, a run that continues on 3 ranks after 2 has losses that differ by less than 1e-5.",
     expected=True,
     unit="",
 )
@@ -126,7 +126,7 @@ def without_position(*arguments: Any) -> None:
 
 @claim(
     "lab-09-position-forgotten",
-    "A run that goes on from step 50 without its position in the data parts from the other run at step {expected}.",
+    "A run that resumes from step 50 without its position in the data has other losses from step {expected} on.",
     expected=51,
     unit="",
 )
@@ -163,12 +163,12 @@ def drawn_twice() -> dict[str, float]:
 
 @claim(
     "lab-09-flipped-bit",
-    "A run whose newest checkpoint has one flipped bit goes on from the checkpoint before it, with the same losses.",
+    "A run whose newest checkpoint has one flipped bit continues from the checkpoint before it, with the same losses.",
     expected=True,
     unit="",
 )
 def flipped_bit() -> bool:
-    """Flips a bit in the middle of rank 1's file of step 8 and goes on to step 12, on two ranks with a small GPT."""
+    """Flips a bit in the middle of rank 1's file of step 8 and continues to step 12, on two ranks with a small GPT."""
     sizes = (*SIZES, "--eval-every=4")
     with tempfile.TemporaryDirectory() as name:
         whole, damaged = Path(name) / "whole", Path(name) / "damaged"
@@ -180,7 +180,7 @@ def flipped_bit() -> bool:
         file.write_bytes(data)
         said = run(damaged, *sizes, "--steps=12")
         facts = json.loads((damaged / "step-000012" / "run.json").read_text())
-        return "the run goes on from step 4" in said and facts["step"] == 12 and losses(whole) == losses(damaged)
+        return "the run continues from step 4" in said and facts["step"] == 12 and losses(whole) == losses(damaged)
 
 
 @claim(

@@ -38,7 +38,7 @@ def kills(name: str) -> list[tuple[int, int]]:
     description="Six columns of folders, each with the finished step-25 and step-50. Step 75 done, and copied to "
     "memory: nothing else. Rank 0 has written: a folder step-75.partial with one file. All have written: both "
     "ranks' files and run.json are in it. Renamed: the folder is step-75. Oldest removed: step-25 is gone. A row "
-    "below says from which step a killed run goes on: 50 in the first four columns, 75 in the last two.",
+    "below says from which step a killed run resumes: 50 in the first four columns, 75 in the last two.",
 )
 def moments_of_a_save() -> Figure:
     drawing, axes = style.new_figure(2.7)
@@ -67,7 +67,7 @@ def moments_of_a_save() -> Figure:
         axes.text(left + 8, 43.2, "75" if renamed else "50", ha="center", va="center", fontweight="bold")
         if index:
             arrow(axes, (left - 3, 15), (left - 0.3, 15))
-    axes.text(12, 43.2, "goes on\nfrom step", ha="right", va="center")
+    axes.text(12, 43.2, "resumes\nfrom step", ha="right", va="center")
     axes.text(12, 28, "files in\nthe folder\nof step 75", ha="right", va="top")
     return drawing
 

@@ -770,7 +770,7 @@ def tied(learner: ModuleType, seed: int) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------- BackgroundSaver
 HOLD_S = 2.0  # in which save returns on a busy machine; a save that waits for its thread takes as long
 WAIT_S = 0.3  # for which a write waits for the next call of save; only with a wrong answer does it wait so long
-SLOW_S = 0.15  # for which a write goes on after the next save was called; the next save of a wrong answer returns
+SLOW_S = 0.15  # for which a write continues after the next save was called; the next save of a wrong answer returns
 
 
 def background(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ RIGHT_DCP = starter.dcp
 
 
 def go_on(folder: Path, *arguments: str) -> list[tuple[int, float]]:
-    """Starts a tiny run in `folder`, or goes on with it; returns the losses of all steps."""
+    """Starts a tiny run in `folder`, or resumes it; returns the losses of all steps."""
     assert starter.main([*TINY, *arguments, "--folder", str(folder)]) == 0
     return losses(folder)
 
@@ -247,7 +247,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_older_one(
     resumed = go_on(eight, "--steps", "12", "--eval-every", "4")
     out = capfd.readouterr().out
     assert re.search(r"^note +checkpoint \S+/step-000008 (is damaged|was not written by this lab)", out, re.MULTILINE)
-    assert "It is now step-000008.damaged; the run goes on from step 4." in out
+    assert "It is now step-000008.damaged; the run continues from step 4." in out
     assert "run     steps 5 to 12" in out
     assert resumed == losses(whole)
     assert steps(eight) == [12, 8]

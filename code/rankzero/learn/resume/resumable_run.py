@@ -1,4 +1,4 @@
-"""Folder of a run that the same command starts or goes on with: claimed, and cleaned of what a kill has left."""
+"""Folder of a run that the same command starts or resumes: claimed, and cleaned of what a kill has left."""
 
 import argparse
 from collections.abc import Collection
@@ -27,7 +27,7 @@ def read_when_free(folder: Path, *, settings: Collection[str]) -> dict[str, Any]
 
 
 def open_run_folder(options: argparse.Namespace, lab: str, saved: dict[str, Any] | None) -> Path:
-    """Returns the folder of `options.folder`, or a new one, ready to go on after `saved`; called by one rank.
+    """Returns the folder of `options.folder`, or a new one, ready to continue after `saved`; called by one rank.
 
     No other process can claim it until this one ends. Damaged checkpoints are set aside, with a sentence; partial ones
     are removed; the log ends where `saved` was written. UserError where another run has saved since `saved` was read.
@@ -40,7 +40,7 @@ def open_run_folder(options: argparse.Namespace, lab: str, saved: dict[str, Any]
         raise UserError(f"another run has saved {newest[0].name} in {folder} meanwhile: start this run again.")
     step = saved["step"] if saved else 0
     for path, sentence in damaged:
-        print(f"note    {sentence} It is now {set_aside(path).name}; the run goes on from step {step}.")
+        print(f"note    {sentence} It is now {set_aside(path).name}; the run continues from step {step}.")
     if saved:
         print(f"resume  from {saved['path']}")
     remove_partial_folders(folder)
