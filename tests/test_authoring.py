@@ -53,6 +53,18 @@ def test_a_new_lab_has_every_file_and_stands_in_the_tables(lab: Lab) -> None:
     assert "| 99 Two words | Two words: not written yet. | draft |" in (lab.root / "README.md").read_text()
 
 
+@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.number)
+def test_the_diffs_of_break_it_apply(lab: Lab) -> None:
+    assert [*gates._break_it(lab, NOT_STARTED)] == []
+
+
+def test_a_diff_that_does_not_apply_any_more_is_named(lab: Lab) -> None:
+    source = str(lab.starter.relative_to(lab.root))
+    (lab.folder / "bug.diff").write_text(f"--- a/{source}\n+++ b/{source}\n@@ -1,1 +1,1 @@\n-another line\n+a bug\n")
+    (failure,) = gates._break_it(lab, NOT_STARTED)
+    assert failure.startswith(f"code/lab-99-two-words/bug.diff does not apply (patch failed: {source}:1): ")
+
+
 def test_a_new_lab_is_a_draft_until_its_line_is_removed(lab: Lab) -> None:
     assert lab.draft
     assert (all_labs(lab.root), all_labs(lab.root, drafts=True)) == ([], [lab])

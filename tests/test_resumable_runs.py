@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -74,6 +76,31 @@ def test_a_checkpoint_that_another_run_has_saved_meanwhile_is_noticed(tmp_path: 
     save(tmp_path, 12)
     with pytest.raises(UserError, match=r"has saved step-000012 in .* meanwhile: start this run again"):
         open_run_folder(argparse.Namespace(folder=tmp_path), "lab-09", saved)
+
+
+def test_a_run_waits_for_another_and_resumes_from_the_newest_checkpoint_of_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While it waits, the other run finishes step 12, and deletes the checkpoint that was the newest before."""
+    monkeypatch.setattr(run_folder, "SILENT_S", 0.0)
+    monkeypatch.setattr(run_folder, "_locks", [])
+    save(tmp_path, 8)
+    run_folder.claim_folder(tmp_path)
+
+    def other_run_ends(seconds: float) -> None:
+        save(tmp_path, 12)
+        (tmp_path / "step-000008").rename(tmp_path / "deleted")
+        run_folder._locks.clear()
+
+    monkeypatch.setattr(run_folder, "time", SimpleNamespace(monotonic=time.monotonic, sleep=other_run_ends))
+    saved = read_when_free(tmp_path, settings=())
+    assert saved is not None
+    assert saved["step"] == 12
+    out = capsys.readouterr().out
+    assert out == f"wait    another run (process {os.getpid()}) uses {tmp_path}: waiting for its end\n"
+    open_run_folder(argparse.Namespace(folder=tmp_path), "lab-09", saved)
+    assert run_folder._locks, "this process holds the folder from now on"
+    run_folder._locks.clear()
 
 
 @pytest.mark.prove

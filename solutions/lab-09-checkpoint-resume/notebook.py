@@ -114,19 +114,7 @@ compare(refused, seen["refused"], "files")
 # loading, all 20 files are refused.
 
 # %% [markdown]
-# ## 3. The newest file
-#
-# A run has saved step-100.pt, step-200.pt, ..., step-1200.pt. A script resumes from the last of the sorted names.
-# **Predict** the step.
-
-# %% tags=["nbval-check-output"]
-resumed_from = 900  # predict: step
-
-names = [f"step-{step}.pt" for step in range(100, 1201, 100)]
-compare(resumed_from, int(sorted(names)[-1][5:-3]), "(step)")
-
-# %% [markdown]
-# ## 4. The random state
+# ## 3. The random state
 #
 # A run saves its model and AdamW after step 5, and continues. A second run loads them, seeds torch again and continues
 # too. **Predict** how many of the next 5 losses are equal bit for bit: first with dropout 0.1, then without dropout.
@@ -158,7 +146,7 @@ compare(equal_without, equal_losses(0.0), "losses", of="without dropout")
 # dropout, nothing draws from this generator. The starter seeds each step by its number, so it has no such state.
 
 # %% [markdown]
-# ## 5. The position in the data
+# ## 4. The position in the data
 #
 # An epoch has 100 windows, and each batch takes 4. The run is killed after every 10 batches. It restarts its epoch at
 # the beginning, in the same order, and is killed 5 times. **Predict** how many of the 100 windows it never draws.
@@ -184,7 +172,7 @@ if answered(never_seen):
     print(f"with the position in the file: {100 - len(windows_seen(position_is_saved=True))} windows never seen")
 
 # %% [markdown]
-# ## 6. A state dict is not a copy
+# ## 5. A state dict is not a copy
 #
 # A thread writes `model.state_dict()` while training continues. **Predict** which share of its tensors has changed
 # after one more step, in percent.
@@ -207,7 +195,7 @@ compare(changed_percent, 100 * changed / len(live), "percent of the trained tens
 # Its tensors share memory with the parameters, which the optimizer changes in place. Only a copy is a snapshot.
 
 # %% [markdown]
-# ## 7. How often to save
+# ## 6. How often to save
 #
 # A save takes 60 s, a restart 300 s, and failures come every 4 hours on average. **Predict** the seconds of training
 # between two saves for which the run takes the least time.

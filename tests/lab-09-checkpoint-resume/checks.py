@@ -101,19 +101,16 @@ def falls_back(got: Answers, expected: Answers) -> str | None:
 
 # --------------------------------------------------------------------------------------------------- run_until_stopped
 def first_difference(events: object, expected: list[str]) -> str:
-    """Returns the steps and saves from the first that differs on, each list cut after five."""
+    """Returns five steps and saves from the first that differs on, and the expected ones."""
     if not isinstance(events, list):
         return f"the steps and saves are {shorten(events)}; expected a list."
-    pairs = zip(events, expected, strict=False)
-    place = next(
-        (at for at, (one, other) in enumerate(pairs) if not equal(one, other)), min(len(events), len(expected))
-    )
+    same = (equal(*pair) for pair in zip(events, expected, strict=False))
+    place = next((at for at, equals in enumerate(same) if not equals), min(len(events), len(expected)))
     before = f"after {expected[place - 1]}, " if place else ""
     rest, right = (
-        ", ".join(shorten(event, 20) for event in some[place : place + 5]) + (", ..." if len(some) > place + 5 else "")
-        for some in (events, expected)
+        ", ".join(shorten(event, 20) for event in some[place : place + 5]) or "nothing" for some in (events, expected)
     )
-    return f"{before}{rest or 'nothing'}; expected {right or 'nothing'}."
+    return f"{before}{rest}; expected {right}."
 
 
 def runs_equal(got: Answers, expected: Answers) -> str | None:

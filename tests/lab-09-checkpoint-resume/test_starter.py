@@ -1,14 +1,11 @@
 """Starter of Lab 09: kills, full disks, damaged files and signals cost steps, never a finished checkpoint."""
 
-import importlib.util
 import json
-import os
 import re
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,32 +71,13 @@ def test_kills_at_random_moments_change_no_loss_and_lose_no_checkpoint(
     assert all(int(at) - int(first) == int(lost) and int(first) % 4 == 0 for _, at, first, lost in rows)
 
 
-@pytest.fixture
-def forgetful(tmp_path: Path) -> Path:
-    """The starter with the bug of the page's "Break It"."""
-    target: Path = tmp_path / LAB09.lab.starter.relative_to(LAB09.lab.root)
-    target.parent.mkdir(parents=True)
-    target.write_text(LAB09.lab.starter.read_text())
-    subprocess.run(["git", "apply", str(LAB09.lab.folder / "position-forgotten.diff")], cwd=tmp_path, check=True)
-    return target
-
-
-@pytest.mark.prove
-def test_a_run_that_forgets_its_position_parts_at_its_first_step(forgetful: Path, whole: Path, tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("forgetful_starter", forgetful)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for last in ("4", "8"):
-        assert module.main([*TINY, "--steps", last, "--eval-every", "4", "--folder", str(tmp_path / "run")]) == 0
-    equal = [got == right for got, right in zip(losses(tmp_path / "run"), losses(whole), strict=False)]
-    assert equal[:5] == [True, True, True, True, False]
-
-
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-def test_the_kill_trial_notices_a_forgotten_position(forgetful: Path, tmp_path: Path) -> None:
+def test_the_kill_trial_notices_the_bug_of_break_it(tmp_path: Path) -> None:
+    forgetful: Path = tmp_path / LAB09.lab.starter.relative_to(LAB09.lab.root)
+    forgetful.parent.mkdir(parents=True)
+    forgetful.write_text(LAB09.lab.starter.read_text())
+    subprocess.run(["git", "apply", str(LAB09.lab.folder / "position-forgotten.diff")], cwd=tmp_path, check=True)
     command = [sys.executable, str(forgetful), *TINY, "--steps", "60", "--eval-every", "4", "--kills", "3"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200, check=False)
     rows = re.findall(r"^ +(\d+) +(\d+) +(\d+) +(\d+)$", done.stdout, re.MULTILINE)
@@ -293,30 +271,6 @@ def test_a_signal_during_a_save_finishes_the_step_and_saves(number: int, tmp_pat
 
 
 # -------------------------------------------------------------------------------------------------------------- options
-def test_a_run_waits_for_another_and_goes_on_from_the_newest_checkpoint_of_then(
-    eight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The other run finishes step 12 and deletes step 8, from which this run would have gone on."""
-    import rankzero.learn.runs.run_folder as run_folder
-
-    monkeypatch.setattr(run_folder, "SILENT_S", 0.0)
-    monkeypatch.setattr(run_folder, "_locks", [])
-    run_folder.claim_folder(eight)
-
-    def other_run_ends(seconds: float) -> None:
-        (tmp_path / "later").rename(eight / "step-000012")
-        (eight / "step-000008").rename(tmp_path / "deleted")
-        run_folder._locks.clear()
-
-    monkeypatch.setattr(run_folder, "time", SimpleNamespace(monotonic=time.monotonic, sleep=other_run_ends))
-    go_on(eight, "--steps", "13", "--eval-every", "4")
-    out = capfd.readouterr().out
-    assert out.startswith(f"wait    another run (process {os.getpid()}) uses {eight}: waiting for its end\n")
-    assert f"resume  from {eight}/step-000012\n" in out
-    assert "run     steps 13 to 13" in out
-    assert not run_folder._locks, "rank 0, which writes, holds the folder"
-
-
 def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     names = ("steps", "batch_size", "eval_every", "keep", "dropout", "sync_save", "kills", "folder")

@@ -110,6 +110,16 @@ def _instructions(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
         yield f"{_name(lab, file)}, line {line}: write {text}; remove the line."
 
 
+def _break_it(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
+    """Each diff of the lab's Break It applies to the files as they are."""
+    for diff in sorted(lab.folder.glob("*.diff")):
+        command = ["git", "apply", "--check", str(diff)]
+        tried = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, check=False)
+        if tried.returncode:
+            reason = tried.stderr.strip().splitlines()[0].removeprefix("error: ")
+            yield f"{_name(lab, diff)} does not apply ({reason}): make the change again, and write it with git diff."
+
+
 def _generated(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     for file in sync_lab(lab, check=True):
         yield f"{_name(lab, file)} differs from its source: run `make sync`."
@@ -256,6 +266,7 @@ def _claims(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
 _GATES: dict[str, Callable[[Lab, LocalProbeClient], Iterator[str]]] = {
     "files and headings": _files,
     "instructions": _instructions,
+    "Break It": _break_it,
     "figures": _figures,
     "exercises": _exercises,
     "generated parts": _generated,
