@@ -105,6 +105,21 @@ def test_what_the_reference_changes_too_is_not_named(client: LocalProbeClient, t
     assert "changed its argument" not in " ".join(texts)
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("save_durably", "        raise\n", "        return\n"),  # is to return None
+        ("snapshot", "return type(value)([", "return list(["),  # its recursion returns None for a None in the state
+    ],
+)
+def test_a_none_that_is_right_is_not_named(
+    client: LocalProbeClient, tmp_path: Path, name: str, old: str, new: str
+) -> None:
+    texts = failures(client, tmp_path, "09", name, old, new)
+    assert texts
+    assert not any("returned None" in text for text in texts)
+
+
 def test_a_forged_note_is_left_out() -> None:
     assert note_text(frozenset({"f x changed", "f <b> changed", "f - gone", "f x praised", "x" * 10**5})) == (
         " f changed its argument `x`, which is the caller's."

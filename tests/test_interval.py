@@ -54,8 +54,9 @@ def test_the_table_shows_the_best_interval_as_the_cheapest_and_youngs_beside_it(
     [
         (("--save", "30"), "no stop loses work"),
         (("--save", "30", "--preempted-every", "6", "--notice", "30"), "no stop loses work"),
-        (("--save", "0", "--failures-every", "3"), "--save is 0: give a number above 0"),
-        (("--save", "30", "--failures-every", "inf"), "--failures-every is inf"),
+        (("--save", "0", "--failures-every", "3"), "--save is 0: give a finite number above 0"),
+        (("--save", "30", "--failures-every", "inf"), "--failures-every is inf: give a finite number"),
+        (("--save", "1e6", "--failures-every", "0.1"), "stops come so often that no save is ever finished"),
     ],
     ids=lambda value: str(value)[:30],
 )

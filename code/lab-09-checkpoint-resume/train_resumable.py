@@ -47,7 +47,7 @@ from rankzero.learn.resume.kill_trial import kill_and_compare
 from rankzero.learn.resume.resumable_run import open_run_folder, read_when_free
 from rankzero.learn.resume.save_report import reason_of, report_of_saves
 from rankzero.learn.runs.checkpoints import check_same_run
-from rankzero.learn.runs.options import StarterParser, non_negative_float, non_negative_int, positive_int
+from rankzero.learn.runs.options import StarterParser, non_negative_float, non_negative_int, positive_int, share
 from rankzero.learn.runs.step_meter import StepMeter
 from rankzero.learn.runs.stop_request import finish_step_on_interrupt
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
@@ -64,14 +64,9 @@ def make_parser() -> StarterParser:
     add("--sync-save", action="store_true", help="wait for each save until it is on disk")
     add("--keep", type=positive_int, default=2, help="newest checkpoints to keep; the best is kept too")
     add("--dropout", type=non_negative_float, default=0.1, help="probability that an activation is set to 0")
-    add("--ema-decay", type=non_negative_float, default=0.95, help="share that a step keeps of the averaged weights")
+    add("--ema-decay", type=share, default=0.95, help="share that a step keeps of the averaged weights")
     add("--print-every", type=positive_int, default=25, help="steps per line, whose loss is their mean")
-    add(
-        "--kills",
-        type=non_negative_int,
-        default=0,
-        help="kill the run this many times, and compare it with a run without a kill",
-    )
+    add("--kills", type=non_negative_int, default=0, help="kill a run so often; compare it with a run without a kill")
     parser.set_defaults(steps=100, eval_every=25)
     return parser
 
@@ -182,15 +177,15 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     check_fits((ranks if device.type == "cpu" else 1) * config.training_bytes(options.batch_size // ranks), device)
     model, first = GPT(config).to(device), 0
     if saved:
-        if (first := saved["step"]) == options.steps:
-            print(f"step {first} of {options.steps} is saved in {saved['path']}: nothing is left to train")
-            return 0
         check_same_run(saved, options, corpus, model)
+        if (first := saved["step"]) == options.steps:
+            print(f"step {first} of {options.steps} is saved in {saved['path']}: give a larger --steps to continue")
+            return 0
     folder = on_rank_0(lambda: open_run_folder(options, LAB, saved))
     batch = {"batch_size": options.batch_size, "block_size": options.block_size}
     settings = {name: getattr(options, name) for name in LAB_SETTINGS} | {"corpus": corpus.name}
     print(f"device  {ranks} ranks on {device.type} ({device_name(device)})")
-    print(f"model   {config.summary()}, {model.parameter_count():,} parameters, dropout {options.dropout:g}")
+    print(f"model   {config.summary()}, {model.parameter_count():,} parameters")
     print(f"text    {corpus.summary()}")
     print(f"run     steps {first + 1} to {options.steps}, batch {options.batch_size}, into {folder}/")
     average, model = shard(copy.deepcopy(model)), shard(model)
@@ -235,7 +230,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
                 break
         saver.wait()
     if saver.error:
-        raise UserError(f"the last checkpoint was not saved ({saver.error}): free some space and run this again.")
+        raise UserError(f"the last checkpoint was not saved ({saver.error}): remove the cause and run this again.")
     print(f"\nsaves                 {report_of_saves(folder, saver.stalls, saver.on_disk)}", end="")
     return end_of_run(options, meter, folder, folder / f"step-{meter.done:06d}", __file__, device, interrupted)
 

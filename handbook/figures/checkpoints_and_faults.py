@@ -155,9 +155,10 @@ JOBS = {
 @figure(
     "spot-or-on-demand",
     caption="Expected dollars for 100 hours of training at example prices: 40 dollars per hour on demand, 16 on spot "
-    "machines that are taken back every 6 hours on average. Saves take 60 seconds. With a notice of 30 "
-    "seconds, which is too short for a save, the spot job costs at best [1,751 dollars](claim:spot-dollars). The dots "
-    "are the cheapest intervals, and the crosses are Young's: both cost nearly the same.",
+    "machines that are taken back every 6 hours on average. The job fails every 400 hours. Saves take 60 seconds. "
+    "With a notice of 30 seconds, which is too short for a save, the spot job costs at best [1,751 "
+    "dollars](claim:spot-dollars). The dots are the cheapest intervals, and the crosses are Young's: both cost nearly "
+    "the same.",
     description="Three curves of dollars over the interval between saves, from 1 minute to 17 hours. On demand the "
     "cost falls from 8,000 to about 4,000 dollars. Spot with a notice of 30 seconds falls to 1,750 dollars near half "
     "an hour and rises steeply beyond 4 hours. Spot with a notice of 120 seconds stays near 1,650 dollars.",

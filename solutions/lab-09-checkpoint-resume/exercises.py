@@ -1,7 +1,7 @@
 """Lab 09, exercises: save a training run so that a kill costs little, and resume it bit for bit.
 
-Five exercises, in the order of the page; the fifth, BackgroundSaver, calls the smaller `snapshot` before it. Replace
-the lines that raise NotImplementedError, and keep the signatures. Add imports that you need at the top of the file.
+Six exercises, in the order of the page; BackgroundSaver calls the smaller `snapshot` before it. Replace the lines that
+raise NotImplementedError, and keep the signatures. Add imports that you need at the top of the file.
 
     rankzero check 09                  # all of them
     rankzero check 09 save_durably     # one
@@ -31,9 +31,10 @@ def save_durably(path: Path, data: bytes) -> None:
 
     Four steps, in this order: write the bytes to a file in the same folder whose name ends in ".partial"; put this file
     on disk with os.fsync; rename it to `path`, which replaces an old file; put the rename on disk with os.fsync of the
-    folder. A partial file that a killed save has left is overwritten. If a step before the end of the rename raises any
-    exception, Ctrl-C included, the caller gets that exception, the old file is unchanged, and no partial file is left.
-    The caller also gets an exception of the folder's fsync. All files and folders that were opened are closed again.
+    folder. A partial file that a killed save has left is no obstacle. If a step up to the rename raises any exception,
+    Ctrl-C included, the caller gets that same exception, the old file is unchanged, and no partial file is left. If the
+    folder's fsync fails, the caller gets its exception, and the new file stays. Every file and folder that was opened
+    is closed again.
 
     Read: handbook/checkpoints-and-faults.md, "Writing the files"; `man 2 fsync`
     """
@@ -59,8 +60,8 @@ def save_durably(path: Path, data: bytes) -> None:
 def newest_intact(folder: Path, read: Callable[[Path], Any]) -> tuple[int, Any] | None:
     """Returns the step and the content of the newest checkpoint in `folder` that is intact; None if there is none.
 
-    A checkpoint is a file named step-N.pt, with its step N in decimal digits: step-10.pt is newer than step-9.pt. Names
-    have no leading zeros. Ignore files with other names (step-12.pt.partial, best.pt), and the dates of all files.
+    A checkpoint is a file named step-N.pt, with its step N in decimal digits: step-10.pt is newer than step-9.pt. N
+    has no leading zeros, and may be 0. Ignore other names (step-12.pt.partial, best.pt), subfolders, and all dates.
     `read(path)` returns the content of a file. If the file is damaged, it raises ValueError or OSError: continue with
     the next older checkpoint. Any other exception reaches the caller. Each file is read at most once, and no file is
     read after an intact one. No file is changed. A folder that does not exist holds no checkpoint.
@@ -90,7 +91,7 @@ def training_state(
     average: nn.Module,
     sampler: Any,
 ) -> dict[str, Any]:
-    """Returns everything that the steps after `step` depend on, as tensors and plain values.
+    """Returns everything that the steps after `step` depend on, as a dict of tensors and plain values.
 
     `average` is a module: the exponential moving average (EMA) of the model's weights. All objects have a state_dict().
     Add the states of four kinds of random generators: Python's `random`, NumPy's `np.random`, torch's on the CPU, and
@@ -150,7 +151,7 @@ def restore_training_state(
 def run_until_stopped(
     step: Callable[[int], None], save: Callable[[int], None], done: int, last: int, every: int
 ) -> int:
-    """Calls step(n) for n = done + 1, ..., last, or until SIGTERM comes; returns the number of the last step.
+    """Calls step(n) for n = done + 1, ..., last, or until SIGTERM comes; returns the last n, or `done` without a step.
 
     Calls save(n) after each step n that `every` divides, and after the last step, which is `last` or the step in which
     SIGTERM came. No step is saved twice, and nothing is saved if no step ran. A step or a save in which SIGTERM comes
@@ -189,10 +190,10 @@ def run_until_stopped(
 def snapshot(state: Any) -> Any:
     """Returns a copy of `state` on the CPU that shares no memory of a tensor, dict or list with `state`.
 
-    `state` consists of dicts, lists, tuples, tensors of any dtype and device, and plain values. The copy has the same
-    keys in the same order; its lists are lists and its tuples are tuples. Its tensors are plain tensors with the same
-    values, dtype and shape, and need no gradient. Tensors that share memory in `state` (tied weights; a slice and its
-    tensor) share memory in the copy too: each storage is copied once. `state` is not changed.
+    `state` consists of dicts, lists, tuples, tensors of any real dtype and device, and plain values. The copy has the
+    same keys in the same order; its lists are lists and its tuples are tuples. Its tensors are plain tensors (not
+    Parameters) with the same values, dtype and shape, and need no gradient. Tensors that share memory in `state` (tied
+    weights; a slice and its tensor) share memory in the copy too: each storage is copied once. `state` is not changed.
 
     Read: handbook/checkpoints-and-faults.md, "Saving while training goes on"
     """
@@ -238,7 +239,7 @@ class BackgroundSaver:
         ### END SOLUTION
 
     def wait(self) -> None:
-        """Returns when the latest write has ended; raises its exception if it has failed. Each is raised only once."""
+        """Returns when the latest write has ended. Raises its exception if it failed and `save` has not raised it."""
         ### BEGIN SOLUTION
         pending, self.pending = self.pending, None
         if pending is not None:

@@ -412,6 +412,10 @@ HURRIED = {
 -        os.replace(partial, path)
 +        path.write_bytes(data)
 """,
+        "appends to what is left": """
+-        with partial.open("wb") as file:
++        with partial.open("ab") as file:
+""",
     },
     "newest_intact": {
         "the oldest": """
@@ -451,6 +455,12 @@ HURRIED = {
         "writes at once": """
 -        self.pending = self.thread.submit(self.write, snapshot(state))
 +        self.write(snapshot(state))
+""",
+        "two copies in memory": """
++        copy = snapshot(state)
+         self.wait()
+-        self.pending = self.thread.submit(self.write, snapshot(state))
++        self.pending = self.thread.submit(self.write, copy)
 """,
     },
 }

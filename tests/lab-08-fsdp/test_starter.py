@@ -164,7 +164,7 @@ def test_a_damaged_checkpoint_gets_one_sentence(
     else:
         copy = copy.rename(tmp_path / "step-000002.partial")
     error = fails(["--resume", str(copy), "--out", str(tmp_path / "runs")], capfd)
-    words = {"cut off": "__1_0.distcp is missing or cut off", "missing": "__0_0.distcp is missing or cut off"}
+    words = {"cut off": "__1_0.distcp is missing, or has another", "missing": "__0_0.distcp is missing, or has"}
     words |= {"of no run": "was not written by this lab", "unfinished": "was never finished"}
     assert words[damage] in error
     assert not (tmp_path / "runs").exists()

@@ -1,5 +1,6 @@
 """Lab 09, checks: what each exercise's code must do, for how many points, and how a mistake is worded."""
 
+import functools
 from typing import Any
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
@@ -37,10 +38,11 @@ def parts(**failures: str) -> Judge:
 
 
 # -------------------------------------------------------------------------------------------------------- save_durably
+NOT_DAMAGE = "MemoryError", "KeyError", "RuntimeError", "EOFError", "KeyboardInterrupt"
 CONTENTS = ("a new file", "a file in place of a longer one", "an empty file in place of another")
 CASES = (
     *("writing on a full disk", "an fsync that fails", "a Ctrl-C in fsync", "a rename that fails"),
-    *("too many open files", "an fsync of the folder that fails"),
+    *("too many open files, so that no partial file was made", "an fsync of the folder that fails"),
 )
 
 
@@ -54,52 +56,65 @@ def order_of_calls(got: Answers, expected: Answers) -> str | None:
         when = f"before the rename, the new file is {shorten(got.get('file'))}"
         return f"{when}: the rename may be on the disk and the bytes not."
     if not equal(got.get("folder"), "synced"):
-        when = f"after the rename, the folder is not synced ({shorten(got.get('folder'))})"
-        return f"{when}: the rename itself may not be on the disk."
+        return f"the folder is {shorten(got.get('folder'))}: the rename itself may not be on the disk."
     return None if got.get("partial") is True else "the partial file's name does not end in .partial."
 
 
 def files_while_killed(got: Answers, expected: Answers) -> str | None:
     """At each moment the file is the old or the new one; the next save works."""
-    found = shorten(got.get("found"))
+    found, ended, again = shorten(got.get("found")), got.get("ended"), got.get("again")
     if found != "whole":
         bad = "missing" if "missing" in found else "neither the old nor the new one"
         return f"killed before one of the lines of save_durably, it leaves a file that is {bad}."
-    if not equal(got.get("ended"), ["no error"]) or not equal(got.get("again"), expected["again"]):
-        given = got.get("ended")
-        errors = [text for text in given if not equal(text, "no error")] if isinstance(given, list) else given
-        return f"the next save, beside a partial file that a killed save left: {shorten(errors)}."
+    if not equal(ended, ["no error"]):
+        errors = [text for text in ended if not equal(text, "no error")] if isinstance(ended, list) else ended
+        return f"the next save, beside a partial file that a killed save left, ended with {shorten(errors)}."
+    if again is not True:
+        return "after a save beside a partial file that a killed save left, the file is not the bytes of data."
     return None
 
 
 # ------------------------------------------------------------------------------------------------------- newest_intact
-def newest_is(got: Answers, expected: Answers) -> str | None:
-    """The step, its content and the files that were read."""
+def newest_is(got: Answers, expected: Answers, *, files: bool = True) -> str | None:
+    """The step and its content; with `files`, also the files that were read."""
     step, content = items(got.get("answer"), expected["answer"])
-    if not equal(step, expected["answer"][0]):
-        return f"the newest intact step is {shorten(step)}; expected {expected['answer'][0]}."
+    read, reference = shorten(got.get("read")), expected["answer"][0]
+    if isinstance(step, str):
+        return f"the result is {shorten(step)}; expected a tuple of step {reference} and its content."
+    if not equal(step, reference):
+        return f"the newest intact step is {shorten(step)}; expected {reference}. The files read were {read}."
     if content is not True:
         return f"with step {step}, the content is not what read returned for step-{step}.pt."
-    if not equal(got.get("read"), expected["read"]):
-        return f"the files read were {shorten(got.get('read'))}; expected {expected['read']}."
+    if files and not equal(got.get("read"), expected["read"]):
+        return f"the files read were {read}; expected {expected['read']}."
     return None
 
 
 def falls_back(got: Answers, expected: Answers) -> str | None:
-    """With each kind of damage: no exception, the step and its content, and the files that were read."""
-    for place, kind in enumerate(("ValueError", "OSError")):
-        ended = items(got.get("ended"), expected["ended"])[place]
+    """With each kind of damage: no exception, no file removed, the step, its content, and the files that were read."""
+    for place, case in enumerate(
+        ("ValueError for the newest", "OSError for the newest", "ValueError for all but step 0")
+    ):
+        ended, left = (items(got.get(name), expected[name])[place] for name in ("ended", "left"))
         if not equal(ended, "no error"):
-            return f"read raised {kind} for the newest file, and newest_intact ended with {shorten(ended)}."
-        case = {"answer": items(got.get("answers"), expected["answers"])[place]}
-        case["read"] = items(got.get("reads"), expected["reads"])[place]
+            return f"read raised {case}, and newest_intact ended with {shorten(ended)}."
+        if left is not True:
+            return f"read raised {case}, and files in the folder were removed, renamed or added."
+        answer = {"answer": items(got.get("answers"), expected["answers"])[place]}
+        answer["read"] = items(got.get("reads"), expected["reads"])[place]
         reference = {"answer": expected["answers"][place], "read": expected["reads"][place]}
-        if failure := newest_is(case, reference):
-            return f"read raised {kind} for the newest files: {failure}"
+        if failure := newest_is(answer, reference):
+            return f"read raised {case}: {failure}"
     return None
 
 
-# --------------------------------------------------------------------------------------------------- run_until_stopped
+# ----------------------------------------------------------------------------------- training_state, run_until_stopped
+CONTINUED = (
+    *("the model", "the optimizer", "the scheduler", "the loss scaler", "the average", "the sampler"),
+    *("the next random numbers", "the next losses", "the modes of model and average", "the gradients"),
+)
+
+
 def first_difference(events: object, expected: list[str]) -> str:
     """Returns five steps and saves from the first that differs on, and the expected ones."""
     if not isinstance(events, list):
@@ -113,8 +128,8 @@ def first_difference(events: object, expected: list[str]) -> str:
     return f"{before}{rest}; expected {right}."
 
 
-def runs_equal(got: Answers, expected: Answers) -> str | None:
-    """Of each run: what is returned, the steps and saves in their order, and the handler that is left."""
+def runs_equal(got: Answers, expected: Answers, *, handler: bool = False) -> str | None:
+    """Of each run: what is returned, and the steps and saves in order; with `handler`, the handler that is left."""
     runs = items(got.get("runs"), expected["runs"])
     plans = expected.get("plans") or [expected.get("plan")] * len(runs)
     for plan, run, reference in zip(plans, runs, expected["runs"], strict=True):
@@ -124,8 +139,8 @@ def runs_equal(got: Answers, expected: Answers) -> str | None:
             return f"{where}{first_difference(events, reference[1])}"
         if not equal(returned, reference[0]):
             return f"{where}returned {shorten(returned)}; expected {reference[0]}."
-        if back is not True:
-            return f"{where}SIGTERM's earlier handler is not back in place at the end."
+        if handler and back is not True:
+            return f"{where}SIGTERM has not its earlier handler at the end."
         if not equal(earlier, reference[3]):
             return f"{where}a SIGTERM reached the earlier handler while the function ran."
     return None
@@ -175,6 +190,7 @@ EXERCISES = (
                     says("new", f"{CASES[-1]}: the new file, which has its name already, is gone or changed."),
                     each_says("files", CASES, "{got} files are in the folder; expected {expected}."),
                     each_says("open", CASES, "a file or a folder that was opened is still open at the end."),
+                    says("here", 'with path=Path("step-1.pt"), save_durably ended with {got}; expected {expected}.'),
                 ),
                 requires=("save_durably/order",),
             ),
@@ -207,7 +223,7 @@ EXERCISES = (
                 points=2,
                 probe="newest",
                 judge=all_of(
-                    newest_is,
+                    functools.partial(newest_is, files=False),
                     says("left", "files in the folder were removed or added."),
                     says("empty", "a checkpoint that is intact and whose content is an empty dict is not returned."),
                 ),
@@ -240,7 +256,7 @@ EXERCISES = (
                     ),
                     each_says(
                         "others",
-                        ("a MemoryError of read", "a KeyError of read", "a KeyboardInterrupt of read"),
+                        tuple(f"{name} of read" for name in NOT_DAMAGE),
                         "newest_intact ended with {got}; expected {expected}, which does not mean a damaged file.",
                     ),
                     says("read", "not every damaged file was read once."),
@@ -324,7 +340,7 @@ EXERCISES = (
                 points=1,
                 probe="restore_run",
                 after="save_run",
-                judge=says("refused", "torch.load refuses the saved state with weights_only=True."),
+                judge=says("refused", "torch.load refuses the saved state with weights_only=True: {got}"),
                 requires=("training_state/model",),
             ),
             Check(
@@ -335,7 +351,7 @@ EXERCISES = (
                 after="save_run",
                 judge=each_says(
                     "continued",
-                    ("the model", "the optimizer", "the next random numbers", "the next losses", "the model's mode"),
+                    CONTINUED,
                     "different in a run that has called training_state.",
                 ),
                 requires=("training_state/model",),
@@ -392,7 +408,7 @@ EXERCISES = (
                 "lets an exception through, and installs the earlier handler again",
                 points=1,
                 probe="raising",
-                judge=runs_equal,
+                judge=functools.partial(runs_equal, handler=True),
                 requires=("run_until_stopped/plan",),
             ),
         ),
@@ -429,7 +445,9 @@ EXERCISES = (
                 points=3,
                 probe="changed_afterwards",
                 judge=parts(
-                    tensors="an in-place change of the live tensors changes the copy.",
+                    dicts="an in-place change of the live tensors in dicts changes the copy.",
+                    lists="an in-place change of the live tensors in a list changes the copy.",
+                    tuples="an in-place change of the live tensors in a tuple changes the copy.",
                     containers="a change of the live dicts and lists changes the copy.",
                 ),
                 requires=("snapshot/copy",),
@@ -443,7 +461,7 @@ EXERCISES = (
                     storages="the copy has {got} storages; expected {expected}.",
                     bytes="the copy holds {got} bytes; expected {expected}.",
                     weights="two weights that were tied are two tensors in the copy.",
-                    part="a slice of a tensor no longer shares memory with the whole tensor in the copy.",
+                    part="a slice or a transposed view no longer shares memory with its tensor in the copy.",
                     equal_but_not_tied="two tensors with equal values share memory in the copy, and not in the state.",
                 ),
                 requires=("snapshot/copy",),
@@ -475,7 +493,9 @@ EXERCISES = (
                     written="the value that was written is not the state.",
                     returned="save and wait return {got}; expected {expected}.",
                     idle="wait before any save returns {got}; expected {expected}.",
+                    apart="wait of one saver waits for the write of another saver.",
                 ),
+                requires=("snapshot/copy",),
             ),
             Check(
                 "BackgroundSaver/consistent",
@@ -496,7 +516,8 @@ EXERCISES = (
                 judge=parts(
                     most="{got} writes ran at the same time; expected 1.",
                     order="the writes ended in the order {got}; expected {expected}.",
-                    behind="save returned while an earlier write had not begun.",
+                    behind="save returned while an earlier write had not ended.",
+                    copies="the snapshot is taken while the earlier one is written: two copies are in memory.",
                 ),
                 requires=("BackgroundSaver/background",),
             ),
@@ -519,7 +540,11 @@ EXERCISES = (
                         ),
                         "{got}; expected {expected}.",
                     ),
-                    says("written", "after each save, {got} states are written; expected {expected}."),
+                    says(
+                        "tried",
+                        "the writes that began, before and after the second wait, 1 and 2 being those that fail, are "
+                        "{got}; expected {expected}.",
+                    ),
                 ),
                 requires=("BackgroundSaver/background",),
             ),

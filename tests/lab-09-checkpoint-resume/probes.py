@@ -15,9 +15,8 @@ import stat
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, chdir, contextmanager, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -37,7 +36,7 @@ from rankzero.exercises.probes.untrusted_values import (
     type_name,
 )
 
-MOST_KILLS = 16, 4  # forks that are killed at lines of the learner's file, and at lines of Python's library
+MOST_KILLS = 30, 4  # forks that are killed at lines of the learner's file, and at lines of Python's library
 
 
 def plain(value: Any) -> Any:
@@ -64,13 +63,14 @@ def content_of(path: Path) -> str:
 
 
 def failure(action: Callable[[], object]) -> str:
-    """Returns the name of the exception's type that `action` raises; 'no error' if it raises none."""
+    """Returns the type of the exception that `action` raises, and the system's words; 'no error' if it raises none."""
     try:
         action()
     except NotImplementedError:
         raise
     except BaseException as error:
-        return type_name(error)
+        words = error.strerror if isinstance(error, OSError) else None
+        return f"{type_name(error)}: {words}" if type(words) is str else type_name(error)
     return "no error"
 
 
@@ -99,25 +99,29 @@ def replaced(learner: ModuleType, functions: dict[str, Callable[..., Any]]) -> I
             setattr(learner, key, value)
 
 
-def watched(events: list[tuple[str, Any]], folder: Path, size: int) -> dict[str, Callable[..., Any]]:
+def watched(events: list[tuple[str, Any]], folder: Path, data: bytes) -> dict[str, Callable[..., Any]]:
     """Returns replacements of the functions that sync and rename; each notes its call in `events`."""
 
     def syncing(original: Callable[..., Any]) -> Callable[..., Any]:
-        def sync(file: Any) -> None:
-            facts = os.fstat(file if isinstance(file, int) else file.fileno())
-            if _is_folder(file):
-                events.append(("folder", facts.st_ino == folder.stat().st_ino))
+        def sync(fd: Any) -> None:
+            inode = os.fstat(fd if isinstance(fd, int) else fd.fileno()).st_ino
+            if _is_folder(fd):
+                events.append(("folder", inode == folder.stat().st_ino))
             else:
-                events.append(("file", (facts.st_ino, facts.st_size >= size)))
-            original(file)
+                whole = [file.read_bytes() == data for file in folder.iterdir() if file.stat().st_ino == inode]
+                events.append(("file", (inode, whole == [True])))
+            original(fd)
 
         return sync
 
     def renaming(original: Callable[..., Any]) -> Callable[..., Any]:
-        def rename(source: Any, target: Any, **options: Any) -> None:
-            path = Path(os.fsdecode(source))
-            events.append(("rename", (path.stat().st_ino, path.parent.resolve() == folder.resolve(), path.name)))
-            original(source, target, **options)
+        def rename(src: Any, dst: Any, **options: Any) -> None:
+            there = options.get("src_dir_fd")
+            inode, parent = os.stat(src, dir_fd=there).st_ino, Path(os.fsdecode(src)).parent
+            source = os.fstat(there) if there is not None else parent.stat()
+            same = source.st_ino == folder.stat().st_ino
+            events.append(("rename", (inode, same, os.fsdecode(src).rsplit("/", 1)[-1])))
+            original(src, dst, **options)
 
         return rename
 
@@ -155,7 +159,7 @@ def order(learner: ModuleType, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         path, data = Path(name) / new_file(draw), some_bytes(draw, 20)  # so few that Python buffers them
         path.write_bytes(b"older")
-        with replaced(learner, watched(events, path.parent, len(data))):
+        with replaced(learner, watched(events, path.parent, data)):
             learner.save_durably(path, data)
         inode = path.stat().st_ino
     renames = [place for place, (kind, fact) in enumerate(events) if kind == "rename" and fact[0] == inode]
@@ -191,7 +195,7 @@ def raising_as(error: BaseException, original: Callable[..., Any], *, folders: b
     """Returns a function that raises `error`; with `folders` for a folder only, and otherwise calls `original`."""
 
     def raises(*arguments: Any, **options: Any) -> Any:
-        if folders and not _is_folder(arguments[0]):
+        if folders and not _is_folder((arguments or [*options.values()])[0]):
             return original(*arguments, **options)
         raise error
 
@@ -224,43 +228,49 @@ def failing(learner: ModuleType, seed: int) -> dict[str, Any]:
             opened.append(open_files() - before)
             contents.append(content_of(path))
             left.append(sum(1 for _ in Path(name).iterdir()))
-    return {"ended": ended, "earlier": contents[:-1], "new": contents[-1], "files": left, "open": opened}
+    with tempfile.TemporaryDirectory() as name, chdir(name):  # Path("step-1.pt") names no folder
+        here = failure(lambda: learner.save_durably(Path("step-1.pt"), b"content"))
+    answers = {"ended": ended, "earlier": contents[:-1], "new": contents[-1], "files": left, "open": opened}
+    return answers | {"here": here}
 
 
 def killed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Kills a fork before each line of a save in turn, looks at the file, and saves once more beside the rest."""
+    """Kills a fork before each line of a save in turn, looks at the file, and saves once more beside what is left."""
     draw, file = random.Random(seed), str(learner.__file__)
-    found: set[str] = set()
-    ended: set[str] = set()
+    found, ended, again = set(), set(), True
     with tempfile.TemporaryDirectory() as name:
         path, older, data = Path(name) / new_file(draw), some_bytes(draw), some_bytes(draw)
         path.write_bytes(older)
-        files = _lines_run(lambda: learner.save_durably(path, data), 0)
-        lines: list[int] = []
+        lines = _lines_run(lambda: learner.save_durably(path, data), 0)
+        moments: list[int] = []
         for most, own in zip(MOST_KILLS, (True, False), strict=True):
-            some = [number for number, name in enumerate(files, start=1) if (name == file) is own]
-            lines += draw.sample(some, min(most, len(some)))
-        for line in lines:
+            runs = {line: at for at, line in enumerate(lines, start=1) if (line[0] == file) is own}  # the last of each
+            runs_first = {line: at for at, line in reversed([*enumerate(lines, start=1)]) if line in runs}
+            some = sorted({*runs.values(), *runs_first.values()})
+            moments += draw.sample(some, min(most, len(some)))
+        for moment in moments:
             path.write_bytes(older)
             if (child := os.fork()) == 0:
                 with suppress(BaseException):
-                    _lines_run(lambda: learner.save_durably(path, data), line)
+                    _lines_run(lambda: learner.save_durably(path, data), moment)
                 os._exit(0)
             os.waitpid(child, 0)
             content = path.read_bytes() if path.exists() else None
             found.add("missing" if content is None else "whole" if content in (older, data) else "damaged")
-            ended.add(failure(lambda: learner.save_durably(path, data)))
-        return {"found": ", ".join(sorted(found)), "ended": sorted(ended), "again": content_of(path)}
+            shorter = some_bytes(draw, 100)
+            ended.add(failure(lambda: learner.save_durably(path, shorter)))  # noqa: B023
+            again &= path.exists() and path.read_bytes() == shorter
+        return {"found": ", ".join(sorted(found)), "ended": sorted(ended), "again": again}
 
 
-def _lines_run(action: Callable[[], object], kill_at: int) -> list[str]:
-    """Returns the file of each line that `action` runs; before line number `kill_at`, kills this process."""
-    files: list[str] = []
+def _lines_run(action: Callable[[], object], kill_at: int) -> list[tuple[str, int]]:
+    """Returns file and number of each line that `action` runs; before the `kill_at`-th of them, kills this process."""
+    lines: list[tuple[str, int]] = []
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
-            files.append(frame.f_code.co_filename)
-            if len(files) == kill_at:
+            lines.append((frame.f_code.co_filename, frame.f_lineno))
+            if len(lines) == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
         return trace
 
@@ -270,7 +280,7 @@ def _lines_run(action: Callable[[], object], kill_at: int) -> list[str]:
         action()
     finally:
         sys.settrace(before)
-    return files
+    return lines
 
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8)
@@ -299,7 +309,7 @@ class Reader:
         self.raises, self.names = raises, []  # type: ignore[var-annotated]
 
     def __call__(self, path: Path) -> dict[str, str]:
-        self.names.append(Path(path).name)
+        self.names.append(path.name if isinstance(path, Path) else f"a {type_name(path)}, no Path")
         if error := self.raises.get(Path(path).name):
             raise error
         return {"read from": str(Path(path).resolve())}
@@ -325,9 +335,9 @@ def _make_files(folder: Path, names: list[str], draw: random.Random) -> None:
 
 
 def _steps(draw: random.Random, count: int) -> list[int]:
-    """Returns steps of 1 to 4 digits, the newest first; the last of their texts is a step between 90 and 99."""
-    more = draw.sample([*range(200, 900), *range(1000, 1900)], count - 4)
-    few = draw.randrange(2, 9), draw.randrange(10, 20), draw.randrange(90, 100), draw.randrange(100, 200)
+    """Returns steps of 1 to 4 digits, the newest first and 0 last; as texts, one of 90 to 99 comes last."""
+    more = draw.sample([*range(200, 900), *range(1000, 1900)], count - 5)
+    few = 0, draw.randrange(2, 9), draw.randrange(10, 20), draw.randrange(90, 100), draw.randrange(100, 200)
     return sorted({*few, *more}, reverse=True)
 
 
@@ -335,7 +345,7 @@ def newest(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Asks for the newest of several intact checkpoints, beside partial files and others."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
-        steps, read = _steps(draw, draw.randrange(5, 8)), Reader({})
+        steps, read = _steps(draw, draw.randrange(6, 9)), Reader({})
         _make_files(Path(name), [f"step-{step}.pt" for step in steps], draw)
         answer = _answer(learner.newest_intact(Path(name), read), Path(name))
         left = sorted(file.name for file in Path(name).iterdir()) == sorted(f"step-{step}.pt" for step in steps)
@@ -351,23 +361,28 @@ def other_names(learner: ModuleType, seed: int) -> dict[str, Any]:
         others = [f"step-{step + 1}.pt.partial", f"step-{step + 2}.txt", "best.pt", f"old-step-{step + 3}.pt"]
         others += [f"step-{step + 4}-ema.pt", f"step-{step + 5}xpt", "step-.pt", f".step-{step + 6}.pt"]
         _make_files(Path(name), [f"step-{step}.pt", *others], draw)
+        (Path(name) / "older-run").mkdir()
+        (Path(name) / "older-run" / f"step-{step + 7}.pt").write_bytes(b"content")
         return {"answer": _answer(learner.newest_intact(Path(name), read), Path(name)), "read": read.names[:20]}
 
 
 def damaged_ones(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks for the newest checkpoint where the newest few raise ValueErrors, and where they raise OSErrors."""
+    """Asks with ValueErrors for the newest few, with OSErrors, and with ValueErrors for all but step 0."""
     draw = random.Random(seed)
-    with tempfile.TemporaryDirectory() as name:
-        steps, count = _steps(draw, 6), draw.randrange(2, 4)
-        _make_files(Path(name), [f"step-{step}.pt" for step in steps], draw)
-        ended, answers, reads = [], [], []
-        for errors in ((ValueError("damaged"),), (OSError(5, "unreadable"), FileNotFoundError(2, "gone"))):
-            read = Reader({f"step-{step}.pt": errors[at % len(errors)] for at, step in enumerate(steps[:count])})
+    steps, count = _steps(draw, 7), draw.randrange(2, 4)
+    names = [f"step-{step}.pt" for step in steps]
+    system = OSError(5, "unreadable"), FileNotFoundError(2, "gone")
+    ended, answers, reads, left = [], [], [], []
+    for errors, many in (((ValueError("damaged"),), count), (system, count), ((ValueError("damaged"),), 6)):
+        with tempfile.TemporaryDirectory() as name:
+            _make_files(Path(name), names, draw)
+            read = Reader({name: errors[at % len(errors)] for at, name in enumerate(names[:many])})
             returned: list[Any] = [None]
             ended.append(failure(lambda: returned.append(learner.newest_intact(Path(name), read))))  # noqa: B023
             answers.append(_answer(returned[-1], Path(name)))
             reads.append(read.names[:20])
-        return {"ended": ended, "answers": answers, "reads": reads}
+            left.append(sorted(file.name for file in Path(name).iterdir()) == sorted(names))
+    return {"ended": ended, "answers": answers, "reads": reads, "left": left}
 
 
 def nothing_intact(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -377,14 +392,15 @@ def nothing_intact(learner: ModuleType, seed: int) -> dict[str, Any]:
         empty, missing, damaged = (Path(name) / word for word in ("empty", "missing", "damaged"))
         empty.mkdir()
         damaged.mkdir()
-        steps = _steps(draw, 5)
+        steps = _steps(draw, 6)
         names = [f"step-{step}.pt" for step in steps]
         _make_files(damaged, names, draw)
         reader = Reader(dict.fromkeys(names, ValueError("damaged")))
         answers = [_answer(learner.newest_intact(folder, reader), folder)[0] for folder in (empty, missing, damaged)]
-        errors = (MemoryError("too large"), KeyError("a bug"), KeyboardInterrupt())
+        errors = MemoryError("too large"), KeyError("a bug"), RuntimeError("a bug"), EOFError(), KeyboardInterrupt()
         others = []
         for error in errors:
+            _make_files(damaged, names, draw)  # some answers remove them
             read = Reader({names[0]: error})
             others.append(failure(lambda: learner.newest_intact(damaged, read)))  # noqa: B023
         return {"answers": answers, "read": sorted(reader.names[:20]), "others": others}
@@ -507,7 +523,8 @@ class Run:
             "scaler": [self.scaler.get_scale(), self.scaler._get_growth_tracker()],
             "average": plain(self.average.state_dict()),
             "sampler": self.sampler.place,
-            "mode": self.model.training,
+            "modes": [self.model.training, self.average.training],
+            "gradients": sum(parameter.grad is not None for parameter in self.model.parameters()),
         }
 
     def later(self) -> dict[str, Any]:
@@ -520,7 +537,7 @@ class Run:
 
 
 STEPS = 5  # before the save: the loss scale has grown once; NumPy keeps the second of a pair of normal numbers
-CONTINUED = "model", "moments", "draws", "losses", "mode"
+CONTINUED = "model", "moments", "scheduler", "scaler", "average", "sampler", "draws", "losses", "modes", "gradients"
 
 
 def save_run(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -539,16 +556,19 @@ def save_run(learner: ModuleType, seed: int) -> dict[str, Any]:
 def restore_run(learner: ModuleType, seed: int, saved: dict[str, Any]) -> dict[str, Any]:
     """Loads the file into a run with other values, in a process that has not saved it; returns what that run does."""
     run, data = Run(seed, seed + 1), saved[f"{HANDED}file"].tobytes()
-    for _ in range(2):
-        run.step()
-    refused = failure(lambda: torch.load(io.BytesIO(data), weights_only=True))
-    state = torch.load(io.BytesIO(data), weights_only=refused == "no error")
+    run.step()  # one, so that the count of steps since the loss scale grew is another one
+    refused = ""
+    try:
+        state = torch.load(io.BytesIO(data), weights_only=True)
+    except Exception as error:
+        refused = " ".join(word for line in str(error).splitlines() for word in line.split() if "GLOBAL" in line)
+        refused, state = refused[:120] or type_name(error), torch.load(io.BytesIO(data), weights_only=False)
     with run.gpus.visible():
         step = learner.restore_training_state(state, *run.parts)
     facts = run.facts() | run.later()
-    answers = {name: fingerprint(fact) for name, fact in facts.items() if name not in ("draws", "mode", "ended")}
+    answers = {name: fingerprint(fact) for name, fact in facts.items() if name not in ("draws", "modes", "ended")}
     draws = dict(zip(("python", "numpy", "torch", "cuda"), facts["draws"], strict=True))
-    answers |= draws | {"ended": facts["ended"], "refused": refused != "no error"}
+    answers |= draws | {"ended": facts["ended"], "refused": refused}
     return answers | {"step": plain_number(step), "type": type_name(step)}
 
 
@@ -676,11 +696,10 @@ def stopped_anywhere(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def raising(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Runs with a step that raises an error, and with a save that does; returns events and the handler left behind."""
+    """Runs without a step, without an error, and with a step and a save that raise one; each leaves a handler."""
     done, last, every = _plan_of(seed)
-    names = f"step {done + 2}", f"save {every * (done // every + 1)}"
-    loops = [Loop(fails=name) for name in names]
-    return {"runs": [loop.answers(loop.run(learner, done, last, every)) for loop in loops]}
+    cases = ("", last), ("", done), (f"step {done + 2}", done), (f"save {every * (done // every + 1)}", done)
+    return {"runs": [(loop := Loop(fails=name)).answers(loop.run(learner, at, last, every)) for name, at in cases]}
 
 
 # ------------------------------------------------------------------------------------------------------------ snapshot
@@ -696,6 +715,7 @@ def _live(draw: random.Random) -> dict[str, Any]:
         "optimizer": {"state": {0: {"exp_avg": other[1], "step": 3}}, "groups": [{"lr": 0.1, "params": [0, 1]}]},
         "rest": [*other, big.t(), torch.empty(0), torch.tensor(draw.random()), made],
         "pair": (other[2], "text", None, [draw.random()]),
+        "empty": [{}, []],
     }
 
 
@@ -732,19 +752,21 @@ def copied(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def changed_afterwards(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Changes every live tensor and container after the copy; tells whether the copy is as before."""
+    """Changes every live tensor and container after the copy; tells where the copy is as before."""
     state = _live(random.Random(seed))
-    before = plain(state)
+    before = {key: plain(value) for key, value in state.items()}
     copy = learner.snapshot(state)
     shared = set(_containers(state)) & set(_containers(copy))
     with torch.no_grad():
         for tensor in _tensors(state):
             tensor.add_(1)
-    after_tensors = plain(copy) == before
+    same = {key: plain(copy[key]) == before[key] for key in before}
     state["optimizer"]["groups"][0]["lr"] = 7.0
     state["pair"][3].append(1)
     state["model"].clear()
-    return {"tensors": after_tensors, "containers": not shared and plain(copy) == before}
+    contained = not shared and all(plain(copy[key]) == before[key] for key in before if same[key])
+    places = {"dicts": same["model"] and same["optimizer"], "lists": same["rest"], "tuples": same["pair"]}
+    return places | {"containers": contained}
 
 
 def tied(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -755,14 +777,16 @@ def tied(learner: ModuleType, seed: int) -> dict[str, Any]:
     copy = learner.snapshot(state)
     storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in _tensors(copy)}
     whole = torch.arange(draw.randrange(20, 40)).float()
-    views = learner.snapshot({"whole": whole, "part": whole[3:9]})
+    views = learner.snapshot(
+        {"whole": whole, "part": whole[3:9], "turned": whole[:8].view(2, 4).t(), "even": whole[::2]}
+    )
     views["whole"].zero_()
     other = learner.snapshot([torch.ones(3), torch.ones(3)])
     return {
         "storages": len(storages),
         "bytes": sum(storages.values()),
         "weights": copy["model"]["up.weight"].data_ptr() == copy["model"]["down.weight"].data_ptr(),
-        "part": not views["part"].any().item(),
+        "part": not any(views[name].any().item() for name in ("part", "turned", "even")),
         "equal but not tied": other[0].data_ptr() != other[1].data_ptr(),
     }
 
@@ -782,9 +806,11 @@ def background(learner: ModuleType, seed: int) -> dict[str, Any]:
         gate.wait(HOLD_S)
         written.append(plain(state))
 
-    saver = learner.BackgroundSaver(write)
+    saver, other = learner.BackgroundSaver(write), learner.BackgroundSaver(write)
     idle = type_name(saver.wait())
     returned, early = [type_name(saver.save(some_state(random.Random(seed))))], len(written)
+    other.wait()
+    apart = len(written) == early
     gate.set()
     returned.append(type_name(saver.wait()))
     late = len(written)
@@ -793,6 +819,7 @@ def background(learner: ModuleType, seed: int) -> dict[str, Any]:
         "idle": idle,
         "returned": returned,
         "before": early,
+        "apart": apart,
         "after": late,
         "other thread": bool(threads) and threading.get_ident() not in threads,
         "written": fingerprint(written),
@@ -816,12 +843,15 @@ def consistent(learner: ModuleType, seed: int) -> dict[str, Any]:
     try:
         saver = learner.BackgroundSaver(write)
         state = some_state(random.Random(seed))
+        state["weight"] = nn.Parameter(torch.ones(3))
+        state["loss"] = state["weight"].sum()  # has a graph
         before = plain(state)
         saver.save(state)
     finally:
         threading.settrace(None)
-    for tensor in _tensors(state):
-        tensor.add_(1)
+    with torch.no_grad():
+        for tensor in _tensors(state):
+            tensor.add_(1)
     state["numbers"].append(5)
     changed.set()
     saver.wait()
@@ -844,41 +874,52 @@ def one_at_a_time(learner: ModuleType, seed: int) -> dict[str, Any]:
             active -= 1
             order.append(state["number"])
 
-    saver = learner.BackgroundSaver(write)
-    behind = 0  # saves that returned before all earlier writes had ended
-    for number in range(count):
-        called[number].set()
-        saver.save({"number": number, "x": torch.ones(2)})
-        behind += len(order) < number
-        returned[number].set()
-    called[count].set()
-    saver.wait()
-    return {"most": most, "order": order, "count": count, "behind": behind}
+    take, copies = learner.snapshot, 0
+
+    def snapshot(state: Any) -> Any:
+        nonlocal copies
+        copies += active  # a copy that is made while an earlier one is written: two are in memory
+        return take(state)
+
+    learner.snapshot = snapshot  # type: ignore[attr-defined]
+    try:
+        saver = learner.BackgroundSaver(write)
+        behind = 0  # saves that returned before all earlier writes had ended
+        for number in range(count):
+            called[number].set()
+            saver.save({"number": number, "x": torch.ones(2)})
+            behind += len(order) < number
+            returned[number].set()
+        called[count].set()
+        saver.wait()
+    finally:
+        learner.snapshot = take  # type: ignore[attr-defined]
+    return {"most": most, "order": order, "count": count, "behind": behind, "copies": copies}
 
 
 def errors_of_the_thread(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Fails a write: before a wait, and before the next save; returns which calls raise, and what is written."""
-    words, written = f"disk {seed % 1000}", []
+    tried: list[int] = []
+    errors = {1: OSError(f"disk {seed % 1000}"), 2: ValueError(f"value {seed % 1000}")}
 
     def write(state: Any) -> None:
+        tried.append(state["fails"])
         if state["fails"]:
-            raise OSError(words)
-        written.append(state["fails"])
+            raise errors[state["fails"]]
 
     def call(action: Callable[[], object]) -> str:
         try:
             action()
-        except OSError as error:
-            return f"OSError: {error}"
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            return type_name(error) if error in errors.values() else f"another {type_name(error)}"
         return "no error"
 
-    good, bad = {"fails": 0}, {"fails": 1}
     with patch.object(threading, "excepthook", lambda _: None):
         saver = learner.BackgroundSaver(write)
-        at_wait = [call(lambda: saver.save(bad)), call(saver.wait), call(saver.wait)]
-        at_save = [call(lambda: saver.save(bad))]
-        time.sleep(0.03)
-        at_save.append(call(lambda: saver.save(good)))
-        between = len(written)
-        at_save += [call(saver.wait), call(lambda: saver.save(good)), call(saver.wait)]
-    return {"wait": at_wait, "save": at_save, "written": [between, len(written)]}
+        at_wait = [call(lambda: saver.save({"fails": 1})), call(saver.wait), call(saver.wait)]
+        at_save = [call(lambda: saver.save({"fails": 2})), call(lambda: saver.save({"fails": 0}))]
+        between = list(tried)
+        at_save += [call(saver.wait), call(lambda: saver.save({"fails": 0})), call(saver.wait)]
+    return {"wait": at_wait, "save": at_save, "tried": [between, tried]}

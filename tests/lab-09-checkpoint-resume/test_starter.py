@@ -95,7 +95,7 @@ def test_the_same_command_goes_on_and_then_has_nothing_to_do(
     log = (eight / "log.jsonl").read_text()
     capfd.readouterr()
     go_on(eight, "--steps", "12", "--eval-every", "4")
-    assert "step 12 of 12 is saved in" in capfd.readouterr().out
+    assert "give a larger --steps to continue" in capfd.readouterr().out
     assert (eight / "log.jsonl").read_text() == log
 
 
@@ -284,6 +284,7 @@ def test_the_default_options_are_those_on_the_page() -> None:
         (["--keep", "0"], "--keep: '0' must be a whole number of at least 1"),
         (["--resume"], "unknown option --resume: --help lists the options"),
         (["--dropout", "1"], "dropout is 1.0: it must be at least 0 and below 1"),
+        (["--ema-decay", "1.5"], "--ema-decay: '1.5' must be a number from 0 to 1"),
         (["--kills", "2", "--folder", "x"], "--kills makes its own folders: leave --folder out"),
         (["--folder", "/proc/nowhere"], "cannot write to /proc/nowhere"),
         (["--corpus", "nowhere.txt"], "nowhere.txt"),

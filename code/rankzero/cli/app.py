@@ -118,7 +118,7 @@ def run(
     rankzero run 02 --steps 50     an option of the starter
     rankzero run 02 --mine         with your functions
     """
-    if number in ("-h", "--help"):
+    if number in ("-h", "--help") or (mine and {"-h", "--help"} & set(arguments.args)):
         typer.echo(arguments.get_help())
         return
     with sentences():

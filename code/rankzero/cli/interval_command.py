@@ -45,7 +45,7 @@ def interval(
         between = {"--failures-every": failures_every, "--preempted-every": preempted_every}
         for option, value in ({"--save": save, "--hours": hours} | between).items():
             if value is not None and not (0 < value < math.inf):
-                raise UserError(f"{option} is {value:g}: give a number above 0.")
+                raise UserError(f"{option} is {value:g}: give a finite number above 0.")
         failures, preemptions = (1 / every if every else 0.0 for every in between.values())
         times = (save / SECONDS_PER_HOUR, restart / SECONDS_PER_HOUR)
         stops = Interruptions(*times, failures, preemptions, notice / SECONDS_PER_HOUR)
@@ -55,6 +55,8 @@ def interval(
                 "--preempted-every HOURS with a --notice shorter than a save."
             )
         best, root = stops.best_interval(), young(stops.save, 1 / stops.losses)
+        if not math.isfinite(stops.machine_time(best)):
+            raise UserError("stops come so often that no save is ever finished: shorten the --save.")
         rows = [_row(stops, hours, price, best * multiple, "") for multiple in AROUND]
         rows += [_row(stops, hours, price, best, "best"), _row(stops, hours, price, root, "Young's square root")]
         rows.sort(key=lambda row: row["interval_minutes"])

@@ -7,6 +7,7 @@ reference's code gives as well is part of the contract.
 import functools
 import inspect
 import re
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, ModuleType
@@ -61,9 +62,13 @@ def _state(value: Any) -> Any:
 
 def _watched(function: FunctionType, generators: bool) -> Callable[..., Any]:
     signature = inspect.signature(function)
+    returns_none = signature.return_annotation in (None, "None")
+    running = threading.local()
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if getattr(running, "is_inside", False):
+            return function(*args, **kwargs)  # a recursion: its caller is the function itself
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
@@ -73,12 +78,16 @@ def _watched(function: FunctionType, generators: bool) -> Callable[..., Any]:
                 note = f"{function.__name__} {name} exhausted"
                 bound.arguments[name] = _Once(value, functools.partial(NOTES.add, note))
         before = [(name, value, _state(value)) for name, value in bound.arguments.items()]
+        running.is_inside = True
+        if returns_none:
+            NOTES.add(f"{function.__name__} - nothing")  # also if it raises: a note of the reference is no mistake
         try:
             value = function(*bound.args, **bound.kwargs)
             if value is None:
                 NOTES.add(f"{function.__name__} - nothing")
             return value
         finally:
+            running.is_inside = False
             changed = {f"{function.__name__} {name} changed" for name, value, state in before if _state(value) != state}
             NOTES.update(changed)
 

@@ -138,7 +138,7 @@ def starter_options(lab: Lab, arguments: Sequence[str]) -> list[str]:
     UserError for an option that would make the runs start differently, and for a lab without a `mine.py`.
     """
     given = [argument.split("=")[0] for argument in arguments if argument.startswith("--") and argument != "--"]
-    for option in ("--resume", "--checkpoint"):
+    for option in ("--resume", "--checkpoint", "--folder", "--kills"):
         if option in given:
             raise UserError(f"--mine trains twice from the beginning: leave {option} out.")
     defaults, taken = [], True

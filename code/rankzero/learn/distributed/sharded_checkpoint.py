@@ -155,7 +155,9 @@ def read_folder(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
     for name, size in facts["files"].items():
         file = folder / name
         if not file.is_file() or file.stat().st_size != size:
-            raise UserError(f"checkpoint {folder} is damaged: {name} is missing or cut off. Resume from another.")
+            raise UserError(
+                f"checkpoint {folder} is damaged: {name} is missing, or has another size than when it was written."
+            )
         if _digest(file) != facts["sha256"][name]:
             raise UserError(f"checkpoint {folder} is damaged: {name} has another digest than when it was written.")
     return facts | {"path": folder}

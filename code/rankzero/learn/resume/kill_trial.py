@@ -79,7 +79,8 @@ def _trial(starter: str, options: argparse.Namespace, arguments: Sequence[str], 
     base[-1:] = ["--print-every", "1", "--folder"]  # a step's line says that the step is done
     per_step = (time.monotonic() - reference.began) / options.steps
     draw = random.Random(options.seed)
-    print(f"\nthen with {options.kills} kills at random moments, into {killed}/")
+    kills = "1 kill at a random moment" if options.kills == 1 else f"{options.kills} kills at random moments"
+    print(f"\nthen with {kills}, a row for each, into {killed}/")
     print("kill   after step   resumed from   steps lost")
     child = _start([*base, str(killed)])
     for number in range(1, options.kills + 1):
@@ -140,7 +141,8 @@ def _compare(whole: Path, killed: Path, steps: int) -> int:
         return 1
     parting = [a[0] for a, b in zip(losses + val_losses, others + other_val_losses, strict=True) if a != b]
     if parting:
-        print(f"parted at step {parting[0]}: {len(parting)} of {len(losses) + len(val_losses)} losses differ")
+        both = f"{len(losses)} training and {len(val_losses)} validation losses"
+        print(f"parted at step {parting[0]}: {len(parting)} of {both} differ")
         return 1
     print(f"equal bit for bit: {len(losses)} training losses and {len(val_losses)} validation losses")
     return 0

@@ -43,6 +43,9 @@ def open_run_folder(options: argparse.Namespace, lab: str, saved: dict[str, Any]
         print(f"note    {sentence} It is now {set_aside(path).name}; the run continues from step {step}.")
     if saved:
         print(f"resume  from {saved['path']}")
+        for name, value in saved["settings"].items():
+            if str(now := getattr(options, name, value)) != str(value):
+                print(f"note    --{name.replace('_', '-')} is {now} from now on; the checkpoint was saved with {value}")
     remove_partial_folders(folder)
     keep_log_until(folder / "log.jsonl", step)
     return folder

@@ -34,4 +34,4 @@ def report_of_saves(run: Path, stalls: Sequence[float], on_disk: Sequence[float]
         return "none"
     size = sum(file.stat().st_size for file in newest.iterdir()) / MIB
     stall, seconds = (1000 * sum(times) / len(times) for times in (stalls, on_disk))
-    return f"{len(on_disk)} of {size:.1f} MiB; training waited {stall:.0f} ms for each, on disk after {seconds:.0f} ms"
+    return f"{len(on_disk)} of {size:.1f} MiB; waited {stall:.0f} ms each, on disk after {seconds:.0f} ms"

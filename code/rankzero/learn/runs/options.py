@@ -79,6 +79,14 @@ def non_negative_float(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    """Returns a number from 0 to 1."""
+    number = _float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 to 1.")
+    return number
+
+
 def _float(text: str) -> float:
     try:
         return float(text)
