@@ -177,10 +177,10 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     check_fits((ranks if device.type == "cpu" else 1) * config.training_bytes(options.batch_size // ranks), device)
     model, first = GPT(config).to(device), 0
     if saved:
-        check_same_run(saved, options, corpus, model)
         if (first := saved["step"]) == options.steps:
             print(f"step {first} of {options.steps} is saved in {saved['path']}: give a larger --steps to continue")
             return 0
+        check_same_run(saved, options, corpus, model)
     folder = on_rank_0(lambda: open_run_folder(options, LAB, saved))
     batch = {"batch_size": options.batch_size, "block_size": options.block_size}
     settings = {name: getattr(options, name) for name in LAB_SETTINGS} | {"corpus": corpus.name}

@@ -350,7 +350,7 @@ def newest(learner: ModuleType, seed: int) -> dict[str, Any]:
         answer = _answer(learner.newest_intact(Path(name), read), Path(name))
         left = sorted(file.name for file in Path(name).iterdir()) == sorted(f"step-{step}.pt" for step in steps)
         pair = tuple_items(learner.newest_intact(Path(name), lambda path: {}), 2) or (None,)
-        return {"answer": answer, "read": read.names[:20], "left": left, "empty": plain_number(pair[0])}
+        return {"answer": answer, "left": left, "empty": plain_number(pair[0])}
 
 
 def other_names(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -617,7 +617,7 @@ class Loop:
         self.earlier += 1
 
     def answers(self, returned: Any) -> list[Any]:
-        return [returned, self.events[:60], self.installed == self._earlier, self.earlier]
+        return [returned, self.events[:60], self.earlier]
 
 
 def _plan(draw: random.Random) -> tuple[int, int, int]:
@@ -699,7 +699,9 @@ def raising(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Runs without a step, without an error, and with a step and a save that raise one; each leaves a handler."""
     done, last, every = _plan_of(seed)
     cases = ("", last), ("", done), (f"step {done + 2}", done), (f"save {every * (done // every + 1)}", done)
-    return {"runs": [(loop := Loop(fails=name)).answers(loop.run(learner, at, last, every)) for name, at in cases]}
+    loops = [Loop(fails=name) for name, _ in cases]
+    runs = [loop.answers(loop.run(learner, at, last, every)) for loop, (_, at) in zip(loops, cases, strict=True)]
+    return {"runs": runs, "back": [loop.installed == loop._earlier for loop in loops]}
 
 
 # ------------------------------------------------------------------------------------------------------------ snapshot
