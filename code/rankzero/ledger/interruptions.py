@@ -9,6 +9,36 @@ import math
 from dataclasses import dataclass
 
 SHORTEST, LONGEST = 1e-4, 1e4  # hours between two saves, among which the best interval is searched
+MOST = 700.0  # interruptions in a segment on average; exp(-MOST) is still a float
+
+
+def machine_time(
+    interval: float, save: float, restart: float, failures: float, preemptions: float = 0.0, notice: float = 0.0
+) -> float:
+    """Returns the expected hours of machine time per hour of training, with `interval` hours between two saves.
+
+    Training waits `save` for each save, and `restart` after each interruption. `failures` and `preemptions` are means
+    per hour; both are exponentially distributed, and none comes during a restart. A preemption whose `notice` is long
+    enough for a save loses no work. If each interruption loses work, this is Daly's
+    (M + R) (exp((t + save) / M) - 1) / t, with t = `interval`, R = `restart` and a mean M between interruptions.
+    """
+    warned = preemptions if notice >= save else 0.0
+    rate = failures + preemptions
+    if rate == 0:
+        return (interval + save) / interval
+    segment = interval + save
+    finished = math.exp(-rate * segment)
+    time = -math.expm1(-rate * segment) / rate * (1 + rate * restart + warned * save)
+    work = interval * finished + warned * (-math.expm1(-rate * interval) / rate - interval * finished) / rate
+    return time / work
+
+
+def dollars(
+    hours: float, price: float, interval: float, save: float, restart: float, failures: float, preemptions: float,
+    notice: float,
+) -> float:  # fmt: skip
+    """Returns the expected dollars for `hours` of training at a `price` per hour of machine time."""
+    return hours * price * machine_time(interval, save, restart, failures, preemptions, notice)
 
 
 @dataclass(frozen=True)
@@ -27,21 +57,10 @@ class Interruptions:
         return self.failures + (self.preemptions if self.notice < self.save else 0.0)
 
     def machine_time(self, interval: float) -> float:
-        """Returns the expected hours of machine time per hour of training, with `interval` hours between two saves.
-
-        Interruptions are exponentially distributed; none comes during a restart. If each one loses work, this is
-        Daly's (M + R) (exp((t + save) / M) - 1) / t, with t = `interval`, R = `restart` and a mean M between them.
-        """
-        rate, warned = self.failures + self.preemptions, self.failures + self.preemptions - self.losses
-        segment = interval + self.save
-        if rate == 0:
-            return segment / interval
-        if rate * segment > 700:
-            return math.inf  # above the largest float
-        finished = math.exp(-rate * segment)
-        time = -math.expm1(-rate * segment) / rate * (1 + rate * self.restart + warned * self.save)
-        work = interval * finished + warned * (-math.expm1(-rate * interval) / rate - interval * finished) / rate
-        return time / work
+        """Returns `machine_time` of these interruptions; infinity where a segment is hardly ever finished."""
+        if (self.failures + self.preemptions) * (interval + self.save) > MOST:
+            return math.inf
+        return machine_time(interval, self.save, self.restart, self.failures, self.preemptions, self.notice)
 
     def best_interval(self) -> float:
         """Returns the interval with the least machine time; infinity if no interruption loses work."""
