@@ -11,6 +11,8 @@ from playwright.sync_api import Page
 from tiers import sampled
 
 from rankzero.curriculum import ROOT, all_labs
+from rankzero.figures import themes
+from rankzero.figures.registry import all_figures
 from rankzero.publish.site.markdown.drawn_figures import compact
 from rankzero.publish.site.page_names import name_of, side_by_side_page
 from rankzero.publish.site.source import diff_pages
@@ -49,3 +51,13 @@ def test_a_picture_in_a_page_shares_its_styles() -> None:
     assert small.count("x: 1") == 1
     assert len(re.findall(r'<g class="s\w{6}"/>', small)) == 2
     assert '<g style="y: 2"/>' in small
+
+
+def test_each_element_of_a_figure_keeps_its_style() -> None:
+    """A browser ignores the second `class` of an element, and with it the font and the color of a label."""
+    for figure in all_figures().values():
+        svg = compact(themes.inline(figure.file("light").read_text(encoding="utf-8"), figure.description))
+        assert not re.search(r'<[^>]* class="[^>]* class="', svg), figure.name
+    svg = '<svg><style></style><text class="outlined" style="fill: red">a</text><g style="fill: red"/></svg>'
+    (name,) = re.findall(r"svg \.(\w+)\{fill: red\}", compact(svg))
+    assert f'<text class="outlined {name}">a</text><g class="{name}"/>' in compact(svg)

@@ -50,6 +50,7 @@ def compact(svg: str) -> str:
     styles = re.findall(r' style="([^"]*)"', svg)
     classes = {style: f"s{sha256(style.encode()).hexdigest()[:6]}" for style in styles if styles.count(style) > 1}
     for style, name in classes.items():
+        svg = re.sub(rf' class="([^"]*)" style="{re.escape(style)}"', rf' class="\1 {name}"', svg)
         svg = svg.replace(f' style="{style}"', f' class="{name}"')
     rules = "".join(f"svg .{name}{{{style}}}" for style, name in classes.items())
     return svg.replace("</style>", f"{rules}</style>", 1)
