@@ -43,6 +43,9 @@ def clean() -> None:
         if name in REMOVED or name.startswith(REMOVED_BEGINNINGS):
             del os.environ[name]
     os.environ.update(SET)
+    if os.access(sys.prefix, os.W_OK):
+        # The user's list of fonts may be that of an environment that is gone, and the user's settings change pictures.
+        os.environ["MPLCONFIGDIR"] = os.path.join(sys.prefix, "matplotlib")
     sys.dont_write_bytecode = False
     heed_signals()
     if len(os.fsencode(tempfile.gettempdir())) > LONGEST:

@@ -100,6 +100,13 @@ def test_a_checkout_of_another_user_has_its_commit(monkeypatch: pytest.MonkeyPat
     assert (git_commit(), commit()) == own
 
 
+@pytest.mark.skipif(not os.access(sys.prefix, os.W_OK), reason="the list of fonts is kept in this environment")
+def test_pictures_are_drawn_with_the_fonts_of_this_environment() -> None:
+    import matplotlib
+
+    assert Path(matplotlib.get_cachedir()).parent == Path(sys.prefix)
+
+
 def test_processes_that_a_test_starts_heed_ctrl_c_although_a_background_command_ignores_it() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
