@@ -1,31 +1,33 @@
 """The learner's functions in Lab 10's starter: `rankzero run 10 --mine`.
 
-The learner's channel_statistics and prepare normalize the pictures, after each batch has come through the learner's
-Prefetcher, so that a lost batch, another order or another scale gives other losses.
+`prepare` makes the batches that the models read. `epoch_indices` divides the batches of each epoch over three ranks of
+two workers, and the run trains on the batches in these six shares: a batch that is lost or repeated changes the losses.
+The learner's tokenizer and packed rows make the report on the text.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from rankzero.learn.models.image_trainer import ImageTrainer
 
-USES = ("channel_statistics", "prepare", "Prefetcher")  # functions whose exercises must pass first
-# Of the starter, for both runs: the loaders and the losses, without slow reads and without the report on the text.
+USES = ("prepare", "epoch_indices", "pack_documents", "train_bpe")  # functions whose exercises must pass first
+# Of the starter, for both runs: the loaders and the losses, without slow reads.
 OPTIONS = ("--device", "cpu", "--workers", "1", "--read-ms", "0", "--epochs", "2", "--merges", "0")
-PROGRESS = ("device ", "loader ", "this process loads", "+ ")  # beginnings of lines to show before the first step
-ROUNDING = 1e-3  # a mean rounded otherwise in its last digit; hundreds of updates amplify the difference
+PROGRESS = ("device ", "loader ", "this process loads", "+ ", "your ")  # beginnings of lines to show
+ROUNDING = 1e-3  # a number rounded otherwise in its last digit; hundreds of updates amplify the difference
+RANKS, WORKERS = 3, 2
+CHARACTERS, MERGES, ROW = 20_000, 64, 256  # of the text to learn merges from; merges; tokens per row
+EOS = 256 + MERGES
 
 
 def replacements(starter: Any, learner: Any) -> dict[str, Any]:
     """Returns what takes the place of the starter's functions, by name."""
-    statistics, prepare, prefetcher = learner.channel_statistics, learner.prepare, learner.Prefetcher
-    make_loader = starter.make_loader
-
-    def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-        mean, std = statistics(images.permute(0, 2, 3, 1))
-        return mean.view(1, -1, 1, 1), std.view(1, -1, 1, 1)
+    prepare, epoch_indices = learner.prepare, learner.epoch_indices
+    train_bpe, encode = learner.train_bpe, learner.encode
+    pack_documents, document_mask = learner.pack_documents, learner.document_mask
 
     class LearnersTrainer(ImageTrainer):
         def logits(self, name: str, images: Tensor) -> Tensor:
@@ -33,16 +35,25 @@ def replacements(starter: Any, learner: Any) -> dict[str, Any]:
             scores: Tensor = self.models[name](batch)
             return scores
 
-    class ReadAhead:
-        def __init__(self, loader: Any) -> None:
-            self.loader = loader
-
+    class LearnersOrder(starter.EpochOrder):  # type: ignore[misc]
         def __iter__(self) -> Iterator[Any]:
-            batches: Iterator[Any] = prefetcher(self.loader, 2)
-            return batches
+            batches = list(super().__iter__())
+            place = len(batches), self.seed, self.epoch
+            shares = [epoch_indices(*place, i, RANKS, k, WORKERS) for i in range(RANKS) for k in range(WORKERS)]
+            for number in torch.cat(shares).sort().values.tolist():
+                yield batches[number]
 
-    def loader_of(pictures: Any, order: Any, settings: dict[str, Any]) -> Any:
-        loader = make_loader(pictures, order, settings)
-        return ReadAhead(loader) if settings["num_workers"] else loader  # the profiler sees this thread alone
+    def learners_text_report(name: str, train: list[str], held_out: list[str], *, merges: int) -> str:
+        pairs = train_bpe("\n\n".join(train)[:CHARACTERS], MERGES)
+        documents = [encode(document, pairs) for document in held_out]
+        bytes_per_token = sum(len(text.encode()) for text in held_out) / sum(map(len, documents))
+        rows = pack_documents(documents, ROW, EOS)
+        kept = sum(int(document_mask(row[None]).sum()) for row in rows.documents)
+        share = kept / (len(rows.documents) * ROW * (ROW + 1) // 2)
+        padding = (rows.documents < 0).float().mean().item()
+        return (
+            f"your tokenizer: {bytes_per_token:.2f} bytes per token with {len(pairs)} merges\n"
+            f"your rows of {ROW}: {padding:.1%} padding; your mask keeps {share:.1%} of the causal pairs"
+        )
 
-    return {"channel_statistics": channel_statistics, "ImageTrainer": LearnersTrainer, "make_loader": loader_of}
+    return {"ImageTrainer": LearnersTrainer, "EpochOrder": LearnersOrder, "text_report": learners_text_report}

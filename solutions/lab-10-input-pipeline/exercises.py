@@ -1,55 +1,41 @@
-"""Lab 10, exercises: data that keeps up with the model, each sample once, and no sample from the wrong set.
+"""Lab 10, exercises: pictures as a batch, samples divided over ranks and workers, packed documents, a tokenizer.
 
-Eleven small exercises, in the order of the page; the later ones call the earlier ones. Replace the lines that raise
-NotImplementedError; keep the signatures. A float is Python's float, an int is Python's int, a list is a list. A stub
-may need imports of your own: put them at the top.
+Six exercises, in the order of the page. Replace the lines that raise NotImplementedError and keep the signatures.
+A stub may need further imports: put them at the top.
 
     rankzero check 10                  # all of them
     rankzero check 10 prepare          # one
     rankzero hint 10 prepare           # when stuck
 """
 
-import queue
 import random
-import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
-def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel over all pixels of the training pictures, each float32 [C], 0 to 1.
-
-    `images` is uint8 [N, H, W, C], as decoders give it, with 0 for dark and 255 for bright: 255 counts as 1.0. The
-    standard deviation is that of the population: the mean of squares is divided by N H W. `images` stays as it is.
-
-    For the two gray pixels 0 and 255, mean and standard deviation are 0.5.
-    Read: handbook/input-pipeline.md, "Training data and validation data"
-    """
-    ### BEGIN SOLUTION
-    pixels = images.reshape(-1, images.shape[-1]).double() / 255
-    return pixels.mean(0).float(), pixels.std(0, correction=0).float()
-    ### END SOLUTION
-
-
 def prepare(images: Tensor, mean: Tensor, std: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """A batch as a model reads it: float32 [B, C, H, W], contiguous, each channel normalized, on training data shifted.
+    """Returns a batch as a model reads it: float32 [B, C, H, W], contiguous, each channel normalized.
 
-    `images` is uint8 [B, H, W, C]; `mean` and `std` come from `channel_statistics`, for brightness from 0 to 1. A pixel
-    becomes (brightness - mean) / std of its channel.
+    `images` is uint8 [B, H, W, C], as image decoders return it. Brightness is a byte divided by 255. `mean` and `std`,
+    float32 [C], are the mean and the standard deviation of each channel's brightness over all training pictures. Each
+    pixel becomes (brightness - mean) / std of its channel.
 
-    With a generator the pictures are training data: before they are normalized, each is shifted by dy rows down and dx
-    columns to the right (up and left where negative). Pixels that leave the picture are lost; those that enter are 0.
-    The shifts are `torch.randint(-2, 3, (B, 2), generator=generator)`, in each row dy, dx; nothing else is drawn.
-    Without a generator nothing is random. All arguments stay as they are, and so does torch's global generator.
+    With a generator, the pictures are training data and are shifted before they are normalized: each picture by its
+    own dy rows down and dx columns to the right (up and left if negative). Pixels that leave the picture are lost, and
+    pixels that enter are byte 0. The shifts are `torch.randint(-2, 3, (B, 2), generator=generator)`; row i holds dy
+    and dx of picture i. No other random number is drawn.
+
+    Without a generator, no picture is shifted and no random number is drawn. The arguments stay unchanged, and so does
+    torch's global generator.
 
     Read: handbook/input-pipeline.md, "Training data and validation data"
     """
@@ -66,52 +52,19 @@ def prepare(images: Tensor, mean: Tensor, std: Tensor, generator: torch.Generato
     ### END SOLUTION
 
 
-def evaluate(model: nn.Module, dataset: Dataset[Any], batch_size: int) -> tuple[float, float]:
-    """Mean loss per target in nats, and the share of targets that the model gives its highest score, two floats.
-
-    `dataset` has a length of 1 or more; dataset[i] is (x, y). Of pictures, y is a label, an int64 tensor []; of texts,
-    y is int64 [T], and targets of -100 are padding, which counts nowhere. Not all targets are padding. The model turns
-    a batch of x into scores, float [B, K] of pictures and [B, T, K] of texts. The loss is the cross-entropy, computed
-    in fp32 also where the scores are bf16.
-
-    Each sample is read once, and at most `batch_size` enter the model at a time, fewer in the last batch if need be.
-    Every target counts the same, whatever batch it is in. The model runs in eval mode and without recording gradients;
-    afterwards, also after an exception, each of its modules is in the mode, train or eval, that it had before.
-
-    Read: handbook/input-pipeline.md, "Training data and validation data"
-    """
-    ### BEGIN SOLUTION
-    modes = {module: module.training for module in model.modules()}
-    loss, right, count = 0.0, 0, 0
-    model.eval()
-    try:
-        with torch.no_grad():
-            for x, y in torch.utils.data.DataLoader(dataset, batch_size):
-                logits = model(x).float().flatten(0, -2)  # [targets, K]
-                targets = y.flatten()
-                loss += F.cross_entropy(logits, targets, reduction="sum").item()
-                real = targets != -100
-                right += int((logits.argmax(-1) == targets)[real].sum())
-                count += int(real.sum())
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-    return loss / count, right / count
-    ### END SOLUTION
-
-
 # ------------------------------------------------------------------------------------------- ranks, workers and epochs
 def epoch_indices(size: int, seed: int, epoch: int, rank: int, ranks: int, worker: int, workers: int) -> Tensor:
-    """The samples that one worker of one rank reads in an epoch, in their order, int64 [its share].
+    """Returns the samples that one worker of one rank reads in an epoch, in the order of reading, int64 [its share].
 
-    Samples are numbered 0 to size - 1. Over all workers of all ranks, each sample comes exactly once per epoch. The
-    epoch's order is a function of seed and epoch alone: other epochs and other seeds have other orders, and seed 1 in
-    epoch 2 is not seed 2 in epoch 1. A rank reads other samples in each epoch, not the same ones in another order.
-    Global random generators play no part and stay as they are.
+    Samples are numbered 0 to size - 1, ranks 0 to ranks - 1, and the workers of each rank 0 to workers - 1. Over all
+    workers of all ranks, each sample comes exactly once per epoch. A share may be empty.
 
-    Ranks differ by at most one sample, and so do the workers of a rank: with 14 samples, two ranks of two workers each
-    read 7 and 7, by 4 + 3 workers. Ranks are numbered 0 to ranks - 1, workers of a rank 0 to workers - 1; each has a
-    share, perhaps an empty one.
+    The order is random and depends on seed and epoch only: other epochs and other seeds have other orders, and seed 1
+    in epoch 2 has another order than seed 2 in epoch 1. The samples of a rank also change from epoch to epoch, and not
+    only their order. The global random generators are neither used nor changed.
+
+    The shares of two ranks differ by at most one sample, and so do the shares of two workers of a rank. With 14
+    samples and two workers on each of two ranks, each rank reads 7 samples, 4 by one worker and 3 by the other.
 
     Read: handbook/input-pipeline.md, "Who reads which sample"
     """
@@ -122,11 +75,11 @@ def epoch_indices(size: int, seed: int, epoch: int, rank: int, ranks: int, worke
 
 
 def seed_worker(seed: int, epoch: int, rank: int, worker: int) -> None:
-    """Seeds Python's `random`, NumPy's `np.random` and torch's generator, each for this worker in this epoch.
+    """Seeds the global generators of Python's `random`, of NumPy (`np.random`) and of torch for one worker.
 
-    Two calls with the same four numbers (each >= 0, of any size) start the same random numbers in all three
-    generators. Calls that differ in any of the four start other random numbers in each: also (0, 1, 0, 0) and
-    (0, 0, 1, 0), where sums are equal.
+    After two calls with the same four values (whole numbers of 0 or more, without an upper limit), each generator
+    returns the same random numbers again. After calls that differ in at least one value, each generator returns other
+    random numbers, also if the sums of the values are equal: (0, 1, 0, 0) and (0, 0, 1, 0).
 
     A loader calls it in each worker: DataLoader(..., worker_init_fn=functools.partial(seed_worker, seed, epoch, rank)).
     Read: handbook/input-pipeline.md, "Order and random numbers"
@@ -140,15 +93,15 @@ def seed_worker(seed: int, epoch: int, rank: int, worker: int) -> None:
 
 
 class TextStream(IterableDataset[dict[str, Tensor]]):
-    """Windows of a text, each once per epoch over all ranks and workers, with a place that a checkpoint can keep.
+    """Windows of a text, each once per epoch over all ranks and workers, with a position that a checkpoint can store.
 
-    Window i reads tokens[i * length : (i + 1) * length] and predicts, for each of them, the token after it. There are
-    (len(tokens) - 1) // length windows; the worker's share and its order are `epoch_indices` of the epoch. One object
-    per rank lies in the training process; a loader gives a copy of it to each of its workers.
+    The input of window i is tokens[i * length : (i + 1) * length], and its targets are the same tokens shifted by one.
+    There are (len(tokens) - 1) // length windows. `epoch_indices` gives each worker its windows in the epoch, and
+    their order. The training process of each rank holds one object; a loader gives a copy of it to each worker.
     """
 
     def __init__(self, tokens: Tensor, length: int, seed: int, rank: int, ranks: int, workers: int) -> None:
-        """`tokens` is int64 [N]; `workers` is the loader's num_workers, 0 or more. Begins with epoch 0."""
+        """`tokens` is int64 [N]; `workers` is the loader's num_workers, 0 or more. The first epoch is epoch 0."""
         ### BEGIN SOLUTION
         self.tokens, self.length, self.seed = tokens, length, seed
         self.rank, self.ranks = rank, ranks
@@ -158,11 +111,11 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
         ### END SOLUTION
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        """Yields this worker's windows that remain in the epoch: "x" and "y", int64 [length], and "worker", int64 [].
+        """Yields the windows of this worker that remain in the epoch: "x" and "y", int64 [length], "worker", int64 [].
 
-        The worker is that of torch.utils.data.get_worker_info(); without one, the training process reads by itself, as
-        worker 0 of 1. Epoch and place are those when the first sample is taken: a later call of `advance` changes
-        nothing in this iteration.
+        "worker" is the id in torch.utils.data.get_worker_info(). Where that returns None, the training process itself
+        reads, as worker 0 of 1. An iteration keeps the epoch and the position that it has at its first sample: a later
+        call of `advance` does not change them.
         """
         ### BEGIN SOLUTION
         info = get_worker_info()
@@ -178,9 +131,10 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
         ### END SOLUTION
 
     def advance(self, worker: Tensor) -> None:
-        """Notes in the training process that the run has trained on a batch whose "worker" is int64 [B].
+        """Records, in the training process, a step on a batch; `worker`, int64 [B], is the batch's "worker".
 
-        After the last window of this rank the next epoch begins. Windows that workers have read ahead don't count.
+        After a step on the last window of this rank, the next epoch begins. Windows that workers have loaded ahead of
+        the training do not count.
         """
         ### BEGIN SOLUTION
         for number in worker.tolist():
@@ -190,16 +144,17 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
         ### END SOLUTION
 
     def state_dict(self) -> dict[str, Any]:
-        """The place as plain ints and lists of ints, at most one number per worker; later calls don't change it."""
+        """Returns the position as ints and lists of ints, with one count per worker; later calls do not change it."""
         ### BEGIN SOLUTION
         return {"epoch": self.epoch, "ranks": self.ranks, "taken": list(self.taken)}
         ### END SOLUTION
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on after the last window that the run had trained on at `state`, which stays as it is.
+        """Continues after the last window that the run had trained on at `state`; `state` stays unchanged.
 
-        The state is of a stream of the same tokens, length and seed. ValueError, and no change, if it had another
-        number of ranks or workers (0 and 1 are the same): then nobody knows which windows are left.
+        `state` is from a stream with the same tokens, length and seed. Raises ValueError and changes nothing if that
+        stream had another number of ranks or workers (0 and 1 count as equal), because its counts then belong to other
+        shares.
         """
         ### BEGIN SOLUTION
         if (state["ranks"], len(state["taken"])) != (self.ranks, len(self.taken)):
@@ -218,16 +173,18 @@ class Packed(NamedTuple):
     tokens: Tensor
     targets: Tensor  # the next token of the same document, -100 where there is none
     documents: Tensor  # number of the document, -1 for padding
-    positions: Tensor  # place in the document, 0 for its first token in the row
+    positions: Tensor  # position in the document, 0 for its first token in the row
 
 
 def pack_documents(documents: list[list[int]], length: int, eos: int) -> Packed:
-    """Puts documents one after the other, an `eos` behind each, and cuts the whole into rows of `length` tokens.
+    """Joins the documents, each followed by the token `eos`, and cuts the result into rows of `length` tokens.
 
-    A document that does not fit goes on in the next row, where its position starts at 0 again, because no token attends
-    to another row. The target of a token is the next token of its document, also at the end of a row; an eos has none.
-    An empty document is its eos alone. The last row is padded: token eos, target -100, document -1, position 0. Without
-    documents there are 0 rows. A document may hold the number `eos` inside. `documents` stays as it is.
+    A document that does not fit continues in the next row. Its positions restart at 0 there, because no token attends
+    to another row. The target of a token is the next token of its document, also at the end of a row. The `eos` after a
+    document has no target: -100. An empty document consists of its `eos`. A document may also contain the token `eos`.
+
+    The last row is filled with padding: token `eos`, target -100, document -1, position 0. No documents give 0 rows.
+    `documents` stays unchanged.
 
     pack_documents([[5, 6, 7], [8]], length=4, eos=0) has the rows
         tokens    [[5, 6, 7, 0], [8, 0, 0, 0]]            documents [[0, 0, 0, 0], [1, 1, -1, -1]]
@@ -249,11 +206,11 @@ def pack_documents(documents: list[list[int]], length: int, eos: int) -> Packed:
 
 
 def document_mask(documents: Tensor) -> Tensor:
-    """Which token may attend to which, bool [N, 1, T, T], for `documents`, int64 [N, T], of packed rows.
+    """Returns the attention mask of packed rows, bool [N, 1, T, T], from their document numbers, int64 [N, T].
 
-    mask[n, 0, i, j] is True where token i of row n may attend to token j: of the same document, and j <= i. Padding,
-    document -1, attends to itself alone, since the softmax of a row without any True is nan. The second dimension
-    stands for the heads: F.scaled_dot_product_attention takes the mask as attn_mask.
+    mask[n, 0, i, j] is True if token i of row n may attend to token j: both are of one document, and j <= i. A token of
+    padding (document -1) attends only to itself, because the softmax of a row without any True is NaN. The dimension of
+    size 1 is for the heads: F.scaled_dot_product_attention takes the mask as its argument attn_mask.
     """
     ### BEGIN SOLUTION
     same = documents[:, :, None] == documents[:, None, :]  # [N, T, T]
@@ -263,17 +220,10 @@ def document_mask(documents: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-def count_pairs(tokens: list[int]) -> dict[tuple[int, int], int]:
-    """How often each pair of neighbors occurs. Pairs may overlap: in [7, 7, 7] the pair (7, 7) occurs twice."""
-    ### BEGIN SOLUTION
-    return Counter(pairwise(tokens))
-    ### END SOLUTION
-
-
 def merge_pair(tokens: list[int], pair: tuple[int, int], new: int) -> list[int]:
-    """A new list in which the token `new` replaces each occurrence of `pair`, from left to right, without overlap.
+    """Returns a new list in which the token `new` replaces each `pair` of neighbors, from left to right.
 
-    merge_pair([7, 7, 7, 5], (7, 7), 256) is [256, 7, 5]. `tokens` stays as it is.
+    Replaced pairs do not overlap: merge_pair([7, 7, 7, 5], (7, 7), 256) is [256, 7, 5]. `tokens` stays unchanged.
     """
     ### BEGIN SOLUTION
     merged, place = [], 0
@@ -286,11 +236,12 @@ def merge_pair(tokens: list[int], pair: tuple[int, int], new: int) -> list[int]:
 
 
 def train_bpe(text: str, merges: int) -> list[tuple[int, int]]:
-    """The first `merges` merges of a byte-pair tokenizer of `text`: pairs of tokens, in the order learned.
+    """Returns the first `merges` merges of a byte-pair tokenizer of `text`: pairs of tokens, in the order learned.
 
-    Tokens 0 to 255 are the bytes of the text in UTF-8. Merge number i, from 0, joins the pair that occurs most often,
-    by `count_pairs`, into the token 256 + i, everywhere. Of pairs that occur equally often, the smallest comes first:
-    (97, 98) before (97, 99) and before (98, 97). The list is shorter where no pair occurs twice any more.
+    Tokens 0 to 255 are the bytes of the text in UTF-8. Merge i, counted from 0, takes the most frequent pair of
+    neighbors and replaces it everywhere by the token 256 + i, as `merge_pair` does. All pairs of neighbors count,
+    overlapping ones too: in [7, 7, 7] the pair (7, 7) occurs twice. Of equally frequent pairs, the smallest is taken:
+    (97, 98) before (97, 99), and (97, 99) before (98, 97). Training ends early if no pair occurs twice.
 
     train_bpe("low lower lowest", 3) is [(108, 111), (256, 119), (32, 257)]: "lo", "low", " low". The pair "ow" occurs
     as often as "lo" at first, but (111, 119) is greater than (108, 111).
@@ -300,7 +251,7 @@ def train_bpe(text: str, merges: int) -> list[tuple[int, int]]:
     tokens = list(text.encode())
     learned: list[tuple[int, int]] = []
     while len(learned) < merges:
-        counts = count_pairs(tokens)
+        counts = Counter(pairwise(tokens))
         pair = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
         if pair is None or counts[pair] < 2:
             break
@@ -311,83 +262,10 @@ def train_bpe(text: str, merges: int) -> list[tuple[int, int]]:
 
 
 def encode(text: str, merges: list[tuple[int, int]]) -> list[int]:
-    """The tokens of any text: its bytes in UTF-8, with the merges applied in the order in which they were learned."""
+    """Returns the tokens of any text: its bytes in UTF-8, with the merges applied in the order learned."""
     ### BEGIN SOLUTION
     tokens = list(text.encode())
     for number, pair in enumerate(merges):
         tokens = merge_pair(tokens, pair, 256 + number)
     return tokens
     ### END SOLUTION
-
-
-def decode(tokens: list[int], merges: list[tuple[int, int]]) -> str:
-    """The text of tokens: decode(encode(text, merges), merges) is `text`, for any text and any merges.
-
-    A model may stop inside a character of several bytes: bytes that are no UTF-8 become U+FFFD, the replacement
-    character, as bytes.decode(errors="replace") gives it; there is no error.
-    """
-    ### BEGIN SOLUTION
-    content = [bytes([byte]) for byte in range(256)]
-    for left, right in merges:
-        content.append(content[left] + content[right])
-    return b"".join(content[token] for token in tokens).decode(errors="replace")
-    ### END SOLUTION
-
-
-# -------------------------------------------------------------------------------------------------------- reading ahead
-class Prefetcher(Iterator[Any]):
-    """Draws items in a thread while the caller works: in their order, and never more than `ahead` at a time."""
-
-    def __init__(self, items: Iterable[Any], ahead: int) -> None:
-        """Starts the thread, which draws from `items`. `ahead` >= 1 items at most are drawn and not yet returned.
-
-        The thread draws ahead as far as it may without being asked. An item counts until __next__ returns it.
-        """
-        ### BEGIN SOLUTION
-        self.free = threading.Semaphore(ahead)
-        self.ready: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        self.closed = False
-
-        def draw() -> None:
-            try:
-                iterator = iter(items)
-                while True:
-                    self.free.acquire()
-                    if self.closed:
-                        return
-                    self.ready.put(("item", next(iterator)))
-            except StopIteration:
-                self.ready.put(("end", None))
-            except BaseException as error:
-                self.ready.put(("error", error))
-
-        self.thread = threading.Thread(target=draw, daemon=True)
-        self.thread.start()
-        ### END SOLUTION
-
-    def __next__(self) -> Any:
-        """The next item. StopIteration after the last, and after `close`, at every call.
-
-        An exception that `items` raises comes here, after all items before it; from then on StopIteration.
-        """
-        ### BEGIN SOLUTION
-        if self.closed:
-            raise StopIteration
-        kind, item = self.ready.get()
-        self.free.release()
-        if kind == "item":
-            return item
-        self.close()
-        raise StopIteration if kind == "end" else item
-        ### END SOLUTION
-
-    def close(self) -> None:
-        """Ends the thread, and returns when it has ended: after the item that it is just drawing. Twice is no error.
-
-        No item is drawn afterwards. The thread also ends by itself after the last item or an exception.
-        """
-        ### BEGIN SOLUTION
-        self.closed = True
-        self.free.release()
-        self.thread.join()
-        ### END SOLUTION

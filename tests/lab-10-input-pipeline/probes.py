@@ -1,14 +1,12 @@
 """Lab 10, probes: they call the learner's code on random inputs and return plain values.
 
-Workers of a loader are played in this process: each gets a copy of the stream, and get_worker_info() tells its number.
-Where a wrong answer may wait forever, a thread calls it and is left behind in a fork.
+A class of this file plays the loader and its workers in this process: each worker gets a copy of the stream, and
+get_worker_info() returns the worker's number.
 """
 
 import copy
 import json
 import random
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,15 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch import Tensor
 from torch.utils.data._utils import worker as torch_worker
 
-from rankzero.exercises.probes.run_in_fork import run_in_fork
 from rankzero.exercises.probes.untrusted_values import (
     array,
     dict_items,
-    in_training,
     is_tensor,
     kind_text,
     plain_number,
@@ -81,34 +76,6 @@ def some_pictures(draw: random.Random, count: int, sides: tuple[int, int] = (5, 
     return torch.stack(channels, -1).to(torch.uint8)
 
 
-def _statistics(learner: ModuleType, images: Tensor) -> dict[str, Any]:
-    before = images.clone()
-    returned = learner.channel_statistics(images)
-    mean, std = tuple_items(returned, 2) or (returned, None)
-    return {
-        "forms": [kind_text(mean), kind_text(std)],
-        "mean": values(mean),
-        "std": values(std),
-        "unchanged": bool(torch.equal(images, before)),
-    }
-
-
-def statistics(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Mean and standard deviation of a few small pictures of one to four channels."""
-    draw = random.Random(seed)
-    return _statistics(learner, some_pictures(draw, draw.randrange(2, 5)))
-
-
-def statistics_of_flat_pictures(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The statistics of many pictures whose pixels are nearly all alike, and bright."""
-    draw = random.Random(seed)
-    bright = torch.tensor([draw.randrange(235, 250) for _ in range(3)])
-    shape = draw.randrange(50, 70), 24, draw.randrange(17, 23), 3
-    generator = torch.Generator().manual_seed(draw.randrange(2**31))
-    flicker = torch.rand(shape, generator=generator) < 0.02 + 0.1 * draw.random()
-    return _statistics(learner, (bright + flicker).to(torch.uint8))
-
-
 def _prepare_arguments(draw: random.Random, count: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     images = some_pictures(draw, count or draw.randrange(3, 6))
     channels = images.shape[-1]
@@ -117,28 +84,24 @@ def _prepare_arguments(draw: random.Random, count: int = 0) -> tuple[Tensor, Ten
 
 
 def prepared(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A validation batch: no generator."""
+    """A validation batch, and the strides of a batch without and with a generator."""
     images, mean, std = _prepare_arguments(random.Random(seed))
     before = [tensor.clone() for tensor in (images, mean, std)]
-    seed_all(seed)  # who draws from a global generator makes the same mistake in each process
+    seed_all(seed)  # an answer that draws from a global generator makes the same mistake in each process
     batch = learner.prepare(images, mean, std)
     same = all(map(torch.equal, before, (images, mean, std)))
-    return {"form": kind_text(batch), "batch": values(batch), "unchanged": same}
-
-
-def strides(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The strides of a batch without and with a generator."""
-    arguments = _prepare_arguments(random.Random(seed))
-    batches = [learner.prepare(*arguments), learner.prepare(*arguments, torch.Generator().manual_seed(seed % 2**31))]
-    return {"strides": [list(Tensor.stride(batch)) if is_tensor(batch) else [] for batch in batches]}
+    shifted_batch = learner.prepare(images, mean, std, torch.Generator().manual_seed(seed % 2**31))
+    strides = [list(Tensor.stride(value)) if is_tensor(value) else [] for value in (batch, shifted_batch)]
+    return {"form": kind_text(batch), "batch": values(batch), "unchanged": same, "strides": strides}
 
 
 def without_generator(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Prepares the same batch twice without a generator; returns both, and the next global random numbers."""
-    images, mean, std = _prepare_arguments(random.Random(seed))
+    """How many numbers differ between two batches of the same pictures without a generator; the next random numbers."""
+    images, mean, std = _prepare_arguments(random.Random(seed), 24)
     seed_all(seed)
-    batches = [values(learner.prepare(images, mean, std)) for _ in range(2)]
-    return {"first": batches[0], "second": batches[1], "numbers": next_numbers()}
+    first, second = (values(learner.prepare(images, mean, std)) for _ in range(2))
+    usable = first is not None and second is not None and first.shape == second.shape
+    return {"differ": int((first != second).sum()) if usable else -1, "numbers": next_numbers()}
 
 
 def shifted(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -160,119 +123,6 @@ def numbers_drawn(learner: ModuleType, seed: int) -> dict[str, Any]:
     for _ in range(2):
         learner.prepare(*_prepare_arguments(draw), generator)
     return {"own": torch.rand(2, generator=generator).tolist(), "global": next_numbers()}
-
-
-# ------------------------------------------------------------------------------------------------------------ evaluate
-class Samples(Dataset[Any]):
-    """Random samples with targets, which count how often each is read."""
-
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.y, self.reads = x, y, [0] * len(x)
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        if not 0 <= index < len(self.x):
-            raise IndexError(f"there is no sample {index}")
-        self.reads[index] += 1
-        return self.x[index], self.y[index]
-
-
-class Scorer(nn.Module):
-    """A model with dropout and parts in several modes, which notes how it is called."""
-
-    def __init__(self, width: int, classes: int, draw: random.Random, *, low: bool = False) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(draw.randrange(2**31))
-        self.weight = nn.Parameter(2 * torch.randn(width, classes, generator=generator))
-        self.parts = nn.ModuleList([nn.Dropout(0.5) for _ in range(10)])
-        self.low, self.batches, self.recorded, self.modes = low, [], [], []  # type: ignore[var-annotated]
-        self.fails_at = 0
-        for part in self.parts:
-            part.training = draw.random() < 0.5
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.batches.append(len(x))
-        if len(self.batches) == self.fails_at:
-            raise ZeroDivisionError("the model fails")
-        self.modes += [in_training(module) for module in self.modules()]
-        for part in self.parts:
-            x = part(x)
-        scores = x @ self.weight
-        self.recorded.append(scores.requires_grad)
-        return scores.bfloat16() if self.low else scores
-
-
-def _samples(draw: random.Random, *, texts: bool) -> tuple[Samples, int, int]:
-    """Returns samples, their width and the number of classes; of texts, up to nine tenths of a row is padding."""
-    count, width, classes, length = draw.randrange(11, 24), draw.randrange(3, 6), draw.randrange(3, 7), 10
-    generator = torch.Generator().manual_seed(draw.randrange(2**31))
-    shape = (count, length) if texts else (count,)
-    x, y = (
-        torch.randn(*shape, width, generator=generator),
-        torch.randint(classes, shape, generator=generator),
-    )
-    if texts:
-        for row in range(count):
-            y[row, draw.randrange(1, length + 1) :] = -100
-        y[draw.randrange(count)] = -100  # a row of padding alone
-        y[:, 0] = torch.where(y[:, 0] == -100, -100, y[:, 0])
-    return Samples(x, y), width, classes
-
-
-def _evaluated(learner: ModuleType, model: Scorer, samples: Samples, size: int) -> dict[str, Any]:
-    seed_all(size)  # of the dropout, where the model is not in eval mode
-    returned = learner.evaluate(model, samples, size)
-    items = tuple_items(returned, 2) or (returned, None)
-    return {
-        "result": [plain_number(item) for item in items],
-        "types": [type_name(item) for item in items],
-        "reads": list(samples.reads),
-        "too large": sum(1 for batch in model.batches if batch > size),
-    }
-
-
-def _picture_batches(learner: ModuleType, seed: int, *, low: bool) -> dict[str, Any]:
-    draw = random.Random(seed)
-    samples, width, classes = _samples(draw, texts=False)
-    size = next(size for size in draw.sample(range(4, 10), 6) if len(samples) % size)
-    return _evaluated(learner, Scorer(width, classes, draw, low=low), samples, size)
-
-
-def pictures_evaluated(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Evaluates on pictures whose number the batch size does not divide."""
-    return _picture_batches(learner, seed, low=False)
-
-
-def low_precision(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Evaluates a model whose scores are bf16."""
-    answers = _picture_batches(learner, seed, low=True)
-    return {"loss": answers["result"][0], "type": answers["types"][0]}
-
-
-def texts_evaluated(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Evaluates on texts of which a part is padding, more in some batches than in others."""
-    draw = random.Random(seed)
-    samples, width, classes = _samples(draw, texts=True)
-    return _evaluated(learner, Scorer(width, classes, draw), samples, draw.randrange(2, 5))
-
-
-def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The modes of a model and its parts during an evaluation, after it, and after one that fails."""
-    draw = random.Random(seed)
-    samples, width, classes = _samples(draw, texts=False)
-    answers: dict[str, Any] = {"training": 0, "recorded": 0}
-    for name in ("of a model in train mode", "of a model in eval mode", "that fails"):
-        model = Scorer(width, classes, draw)
-        model.training = "eval" not in name
-        model.fails_at = 2 if name == "that fails" else 0
-        before = [in_training(module) for module in model.modules()]
-        ended = failure(lambda: learner.evaluate(model, samples, 4))  # noqa: B023
-        answers[name] = [ended, before, [in_training(module) for module in model.modules()]]
-        answers["training"] += sum(model.modes)
-        answers["recorded"] += sum(model.recorded)
-    return answers
 
 
 # ------------------------------------------------------------------------------------------- ranks, workers and epochs
@@ -420,6 +270,7 @@ def seeds_repeat(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Seeds several workers twice, with other numbers drawn in between: how many start the same numbers again."""
     draw = random.Random(seed)
     cases = [tuple(draw.randrange(50) for _ in range(4)) for _ in range(draw.randrange(5, 60))]
+    cases += [(2 ** draw.randrange(33, 70) + draw.randrange(9), 1, 0, 0), (0, 0, 0, 2**32 + draw.randrange(9))]
     repeats = [0, 0, 0]
     for case in cases:
         first = _numbers_of(learner, case)
@@ -470,16 +321,6 @@ def _first_pair(cases: list[tuple[int, ...]], numbers: list[float]) -> list[list
             return [list(seen[number]), list(case)]
         seen[number] = case
     return []
-
-
-def large_seeds(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Seeds beyond 32 and 64 bits: how each ends, and how many different numbers they start."""
-    draw = random.Random(seed)
-    cases = [(2 ** draw.randrange(33, 60) + draw.randrange(9), 1, 0, 0) for _ in range(draw.randrange(2, 9))]
-    cases += [(0, 0, 0, 2**32 + draw.randrange(9)), (2**70 + draw.randrange(9), 0, 0, 0)]
-    ended = [failure(lambda: learner.seed_worker(*case)) for case in cases]  # noqa: B023
-    wrong = [name for name in ended if name != "no error"]
-    return {"ended": sorted(set(wrong)), "right": len(ended) - len(wrong)}
 
 
 # ---------------------------------------------------------------------------------------------------------- TextStream
@@ -658,23 +499,6 @@ def _saved(stream: Any) -> Any:
     return json.loads(json.dumps(stream.state_dict()))
 
 
-def stream_stopped_often(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Stops after every batch or two and resumes in a new object, through two epochs: each window, per epoch."""
-    draw = random.Random(seed)
-    workers, size = draw.randrange(2, 5), draw.randrange(1, 4)
-    text = Text(draw, draw.randrange(20, 60))
-    stream, windows = text.stream(learner, 0, 1, workers), []
-    for _ in range(2 * text.windows):
-        windows += _read(text, stream, workers, size, draw.randrange(1, 3))
-        state = _saved(stream)
-        stream = text.stream(learner, 0, 1, workers)
-        stream.load_state_dict(state)
-        if len(windows) >= 2 * text.windows:
-            break
-    epochs = windows[: text.windows], windows[text.windows :]
-    return {"workers": workers, "times": [_times(epoch, text.windows) for epoch in epochs]}
-
-
 def stream_state(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The state: whether it grows with the text, and whether it changes when the run goes on or is loaded."""
     draw = random.Random(seed)
@@ -759,80 +583,53 @@ def packed_long(learner: ModuleType, seed: int) -> dict[str, Any]:
     return _rows(learner, documents, length, draw.randrange(60, 90))
 
 
-def packed_exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Packs documents that fill their rows to the last token; none ends where its row ends but the last."""
-    draw = random.Random(seed)
-    length = draw.randrange(5, 9)
-    documents = _documents(draw, draw.randrange(3, 6), (2, 9))
-    total = sum(len(document) + 1 for document in documents)
-    documents.append([draw.randrange(1, 50) for _ in range(2 * length - total % length - 1)])
-    return _rows(learner, documents, length, draw.randrange(60, 90))
-
-
-def packed_oddly(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Packs documents that are empty or hold the number eos."""
+def packed_edges(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Packs documents that are empty or contain eos, documents that fill their rows to the last token, and none."""
     draw = random.Random(seed)
     eos = draw.randrange(60, 90)
-    documents = _documents(draw, draw.randrange(4, 7), (3, 8))
-    for document in documents[1::2]:
+    odd = _documents(draw, draw.randrange(4, 7), (3, 8))
+    for document in odd[1::2]:
         document[draw.randrange(len(document) - 1)] = eos
-    documents.insert(draw.randrange(1, len(documents)), [])
-    draw.shuffle(documents)
-    tokens = sum(len(document) + 1 for document in documents)
-    length = draw.choice([length for length in range(6, 10) if tokens % length])  # the last row has padding
-    return _rows(learner, documents, length, eos)
+    odd.insert(draw.randrange(1, len(odd)), [])
+    tokens = sum(len(document) + 1 for document in odd)
+    odd_length = draw.choice([length for length in range(6, 10) if tokens % length])  # the last row has padding
+    length = draw.randrange(5, 9)
+    full = _documents(draw, draw.randrange(3, 6), (2, 9))
+    total = sum(len(document) + 1 for document in full)
+    full += _documents(draw, 1, (2 * length - total % length - 1, 2 * length - total % length))
+    return {
+        f"{case} {name}": value
+        for case, arguments in (("odd", (odd, odd_length)), ("full", (full, length)), ("none", ([], length)))
+        for name, value in _rows(learner, *arguments, eos).items()
+    }
 
 
-def packed_none(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Packs no document at all: 0 rows of the right length."""
-    return _rows(learner, [], random.Random(seed).randrange(3, 10_000), 0)
-
-
-def _document_numbers(draw: random.Random, *, padding: bool) -> Tensor:
-    """Returns the documents of several rows, as pack_documents numbers them."""
+def mask(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The mask of rows of several documents, some with padding at their end, and what attention returns with it."""
+    draw = random.Random(seed)
     rows, length, number = [], draw.randrange(7, 12), 0
-    for _ in range(draw.randrange(2, 4)):
+    for padding in (False, True, True):
         row: list[int] = []
         while len(row) < length:
             row += [number] * draw.randrange(1, 5)
             number += draw.randrange(1, 3)
-        rows.append(row[:length])
-    if padding:
-        for row in rows:
-            start = draw.randrange(2, length - 2)
-            row[start:] = [-1] * (length - start)
-    return torch.tensor(rows)
-
-
-def _mask(learner: ModuleType, documents: Tensor) -> dict[str, Any]:
+        start = draw.randrange(2, length - 2) if padding else length
+        rows.append(row[:start] + [-1] * (length - start))
+    documents = torch.tensor(rows)
     before = documents.clone()
-    mask = learner.document_mask(documents)
+    returned = learner.document_mask(documents)
+    allowed, size = values(returned), len(rows)
+    q, k, v = torch.randn(3, size, 2, length, 4, generator=torch.Generator().manual_seed(seed % 2**31))
+    attended = -1
+    if allowed is not None and allowed.shape == (size, 1, length, length):
+        attended = int(F.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(allowed) > 0).isnan().sum())
     return {
-        "form": kind_text(mask),
-        "mask": values(mask),
+        "form": kind_text(returned),
+        "mask": allowed,
         "documents": values(before),
         "unchanged": bool(torch.equal(documents, before)),
+        "nan": attended,
     }
-
-
-def mask_of_documents(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The mask of rows without padding."""
-    return _mask(learner, _document_numbers(random.Random(seed), padding=False))
-
-
-def mask_of_padding(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The mask of rows with padding, and what attention makes of it."""
-    documents = _document_numbers(random.Random(seed), padding=True)
-    answers = _mask(learner, documents)
-    generator = torch.Generator().manual_seed(seed % 2**31)
-    q, k, v = torch.randn(3, len(documents), 2, documents.shape[1], 4, generator=generator)
-    mask = answers["mask"]
-    usable = mask is not None and mask.shape == (len(documents), 1, documents.shape[1], documents.shape[1])
-    answers["attended"] = None
-    if usable:
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(mask) > 0)
-        answers["attended"] = [int(attended.isnan().sum()), documents.numel()]
-    return answers
 
 
 # -------------------------------------------------------------------------------------------------------------- tokens
@@ -843,22 +640,6 @@ def _tokens(draw: random.Random, count: int) -> list[int]:
     while len(tokens) < count:
         tokens += [draw.choice(kinds)] * draw.choice([1, 1, 2, 3, 4, 5])
     return tokens
-
-
-def pairs_counted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts the pairs of several lists, of none and one token too."""
-    draw = random.Random(seed)
-    lists = [_tokens(draw, draw.randrange(5, 12)), _tokens(draw, 60), [draw.randrange(300)], []]
-    before = copy.deepcopy(lists)
-    counted: list[Any] = []
-    for tokens in lists:
-        counts = dict_items(learner.count_pairs(tokens))
-        if counts is None:
-            counted.append(None)
-            continue
-        kept = [[list(pair), plain_number(count)] for pair, count in counts.items() if count != 0 and _is_pair(pair)]
-        counted.append(sorted(kept, key=str))
-    return {"lists": before, "counts": counted, "unchanged": lists == before}
 
 
 def _is_pair(value: Any) -> bool:
@@ -886,8 +667,6 @@ def pairs_merged(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 WORDS = "low lower lowest new newer wide widest the then there abab aaaa über naïve tree été 猫 🐈"
-
-
 ACCENTS = ["été", "née", "allée", "fée", "thé", "pré"]  # é is the bytes 195 and 169, most often a pair
 
 
@@ -929,24 +708,18 @@ def bpe_learned(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def bpe_ties(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Learns the first merges of texts in which several pairs occur equally often."""
+    """Learns merges of texts in which several pairs occur equally often, or in which no pair occurs twice any more."""
     draw = random.Random(seed)
-    texts, learned = [], []
-    for _ in range(4):
+    texts, counts = [], []
+    for _ in range(3):
         letters = draw.sample("abcdefghijklmnop", 8)
         pieces = ["".join(letters[place : place + 2]) for place in (0, 2, 4, 6)] * 2
         draw.shuffle(pieces)
         texts.append("".join(f"{piece}{mark}" for piece, mark in zip(pieces, "01234567", strict=True)))
-        learned.append(_merges(learner.train_bpe(texts[-1], 3)))
-    return {"texts": texts, "learned": learned}
-
-
-def bpe_ends(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Asks for more merges than there are pairs that occur twice, and for none."""
-    draw = random.Random(seed)
-    letters = "".join(draw.sample("abcdefghijklmnop", 5))
-    texts = [letters * 2, letters[:3] * 3 + letters, letters, letters[:1], "", letters * 3]
-    counts = [50, 50, 50, 50, 50, 0]
+        counts.append(3)
+    some = "".join(draw.sample("abcdefghijklmnop", 5))
+    texts += [some * 2, some[:3] * 3 + some, some, some[:1], "", some * 3]
+    counts += [50, 50, 50, 50, 50, 0]
     learned = [_merges(learner.train_bpe(text, count)) for text, count in zip(texts, counts, strict=True)]
     return {"texts": texts, "learned": learned}
 
@@ -962,234 +735,12 @@ def _some_merges(draw: random.Random) -> list[tuple[int, int]]:
 
 
 def encoded(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Encodes letters with merges that compete for them."""
+    """Encodes letters with merges that compete for them, and characters of two to four bytes."""
     draw = random.Random(seed)
     merges = [_some_merges(draw) for _ in range(4)]
     texts = ["".join(draw.choices("abc", k=draw.randrange(20, 60))) for _ in merges]
+    merges.append([(195, 169), (240, 159), (97, 98), (230, 151), (259, 165)])
+    texts.append("É日" + "".join(draw.choices("abABÉé日🐈 ñ", k=draw.randrange(20, 40))))
     before = copy.deepcopy(merges)
     tokens = [ints(learner.encode(text, pairs)) for text, pairs in zip(texts, merges, strict=True)]
     return {"texts": texts, "merges": [[list(pair) for pair in pairs] for pairs in before], "tokens": tokens}
-
-
-ODD = "", "ABC xyz", "\0", "é", "日本語", "🐈\u200d⬛", "a\u0301", "\r\n\t", "ﬁ", "\ufeff", "\U0010ffff"
-
-
-def round_trip(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Encodes and decodes texts of any alphabet; returns the tokens' number and the texts that come back."""
-    draw = random.Random(seed)
-    merges = [(195, 169), (227, 129), (240, 159), (256, 256), (97, 98)]
-    texts = [*ODD, "".join(draw.choices("abABÉé日🐈 ñ", k=draw.randrange(20, 40)))]
-    returned = []
-    for text in texts:
-        tokens = learner.encode(text, merges)
-        back = learner.decode(tokens, merges)
-        returned.append(back if type(back) is str else kind_text(back))
-    return {"texts": texts, "returned": returned}
-
-
-def decoded(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Decodes tokens that were encoded elsewhere, some of them cut inside a character."""
-    draw = random.Random(seed)
-    merges = [(195, 169), (230, 151), (257, 165), (97, 256), (240, 159)]
-    lists, returned, ended = [], [], []
-    for cut in (0, 0, 1, 2):
-        content = list(("".join(draw.choices("abcé日🐈", k=draw.randrange(4, 9))) + "日").encode())
-        content = content[: len(content) - cut]
-        for number, (left, right) in enumerate(merges):
-            place = 0
-            while place < len(content) - 1:
-                if content[place : place + 2] == [left, right]:
-                    content[place : place + 2] = [256 + number]
-                place += 1
-        lists.append(content)
-        texts: list[Any] = [None]
-        ended.append(failure(lambda: texts.__setitem__(0, learner.decode(content, merges))))  # noqa: B023
-        returned.append(texts[0] if type(texts[0]) is str else None)
-    return {"tokens": lists, "returned": returned, "ended": ended}
-
-
-# ------------------------------------------------------------------------------------------------------- reading ahead
-WAIT_S = 1.0  # longer than any right answer waits; only a wrong answer meets this limit
-
-
-def within(action: Callable[[], Any]) -> Any:
-    """Returns what `action` returns, the name of its exception, or 'still waiting' after WAIT_S seconds."""
-    result: list[Any] = []
-
-    def call() -> None:
-        try:
-            result.append(action())
-        except BaseException as error:
-            result.append(f"{type_name(error)}{': ' * bool(str(error))}{error}" if error.args else type_name(error))
-            if isinstance(error, NotImplementedError):
-                result[0] = error
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(WAIT_S)
-    if result and isinstance(result[0], NotImplementedError):
-        raise result[0]
-    return result[0] if result else "still waiting"
-
-
-class Source:
-    """Items that count how many are drawn, by which threads; they can fail, and wait at a gate."""
-
-    def __init__(self, items: list[Any], *, error: BaseException | None = None, gate_at: int = -1) -> None:
-        self.items, self.error, self.gate_at = items, error, gate_at
-        self.gate, self.reached = threading.Event(), threading.Event()
-        self.drawn, self.threads = 0, set()  # type: ignore[var-annotated]
-
-    def __iter__(self) -> Iterator[Any]:
-        for number, item in enumerate(self.items):
-            self.threads.add(threading.get_ident())
-            if number == self.gate_at:
-                self.reached.set()
-                self.gate.wait(3 * WAIT_S)
-            self.drawn += 1
-            yield item
-        if self.error:
-            raise self.error
-
-    def wait_for(self, count: int) -> int:
-        """Waits until `count` items are drawn, and a moment for more; returns how many are."""
-        end = time.monotonic() + WAIT_S
-        while self.drawn < count and time.monotonic() < end:
-            time.sleep(0.0005)
-        time.sleep(0.01)  # who draws too many draws them now
-        return self.drawn
-
-
-def _in_fork(learner: ModuleType, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    before = threading.excepthook
-    threading.excepthook = lambda _: None
-    try:
-        return run_in_fork(learner, work)
-    finally:
-        threading.excepthook = before
-
-
-def _ended(before: set[threading.Thread]) -> str:
-    """Waits for the threads that are not of `before`; tells whether they have ended."""
-    end = time.monotonic() + WAIT_S
-    while (alive := set(threading.enumerate()) - before) and time.monotonic() < end:
-        next(iter(alive)).join(0.01)
-    return f"{len(alive)} still run" if alive else "ended"
-
-
-def prefetched(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Reads all items, some of them None, 0 or empty, and three times after the last."""
-
-    def work() -> dict[str, Any]:
-        draw = random.Random(seed)
-        items: list[Any] = [draw.choice([None, 0, "", [], draw.randrange(1000)]) for _ in range(draw.randrange(6, 20))]
-        items[-2:] = [None, draw.randrange(1000)]
-        source, before = Source(items), set(threading.enumerate())
-        prefetcher = learner.Prefetcher(source, draw.randrange(1, 5))
-        got: list[Any] = []
-        for _ in range(len(items) + 3):
-            got.append(_plain(within(lambda: next(prefetcher))))
-            if got[-1] == "still waiting" or (got[-1] == "StopIteration" and len(got) <= len(items)):
-                break
-        return {
-            "got": got,
-            "own": threading.get_ident() in source.threads,
-            "threads": len(source.threads),
-            "left": _ended(before),
-        }
-
-    return _in_fork(learner, work)
-
-
-def _plain(value: Any) -> Any:
-    if type(value) in (int, str) or value is None:
-        return value
-    return [] if value == [] and type(value) is list else kind_text(value)
-
-
-def drawn_ahead(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """How many items are drawn before the first is asked for, and after each."""
-
-    def work() -> dict[str, Any]:
-        draw = random.Random(seed)
-        ahead = draw.randrange(2, 7)
-        source = Source([draw.randrange(1000) for _ in range(ahead + 12)])
-        prefetcher = learner.Prefetcher(source, ahead)
-        counts, got = [source.wait_for(ahead)], []
-        for number in range(1, 4):
-            got.append(_plain(within(lambda: next(prefetcher))))
-            counts.append(source.wait_for(ahead + number))
-        return {"ahead": ahead, "drawn": counts, "got": got}
-
-    return _in_fork(learner, work)
-
-
-def error_ahead(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """An exception of the source after a few items: what the caller gets, in its order."""
-
-    def work() -> dict[str, Any]:
-        draw = random.Random(seed)
-        words = f"file {draw.randrange(1000)} is damaged"
-        error = draw.choice([ValueError, OSError, RuntimeError, KeyError])(words)
-        items = [draw.randrange(1000) for _ in range(draw.randrange(2, 6))]
-        before = set(threading.enumerate())
-        source = Source(items, error=error)
-        prefetcher = learner.Prefetcher(source, len(items) + draw.randrange(1, 5))
-        _ended(before)  # the thread draws all items and the exception before the first item is asked for
-        got: list[Any] = []
-        for _ in range(len(items) + 3):
-            got.append(_plain(within(lambda: next(prefetcher))))
-            if got[-1] == "still waiting":
-                break
-        return {"got": got, "left": _ended(before)}
-
-    return _in_fork(learner, work)
-
-
-def closed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Closes while the thread waits for room; then asks for items, and closes again."""
-
-    def work() -> dict[str, Any]:
-        draw = random.Random(seed)
-        ahead = draw.randrange(1, 5)
-        source, before = Source([draw.randrange(1000) for _ in range(40)]), set(threading.enumerate())
-        prefetcher = learner.Prefetcher(source, ahead)
-        got = [_plain(within(lambda: next(prefetcher))) for _ in range(draw.randrange(1, 4))]
-        drawn = source.wait_for(ahead + len(got))
-        ended = [str(within(prefetcher.close))]
-        alive = len(set(threading.enumerate()) - before) if ended == ["None"] else -1
-        after = [_plain(within(lambda: next(prefetcher))) for _ in range(2)] if ended == ["None"] else []
-        ended.append(str(within(prefetcher.close)) if ended == ["None"] else "not tried")
-        return {"got": got, "ended": ended, "alive": alive, "drawn": source.wait_for(0) - drawn, "after": after}
-
-    return _in_fork(learner, work)
-
-
-def closed_while_drawing(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Closes while the thread draws an item that takes long: close returns after it, and no further item is drawn."""
-
-    def work() -> dict[str, Any]:
-        draw = random.Random(seed)
-        place = draw.randrange(1, 9)
-        source = Source([draw.randrange(1000) for _ in range(40)], gate_at=place)
-        before = set(threading.enumerate())
-        prefetcher = learner.Prefetcher(source, draw.randrange(1, 5))
-        got = [_plain(within(lambda: next(prefetcher))) for _ in range(place)]
-        source.reached.wait(WAIT_S)
-        returned: list[int] = []
-
-        def close() -> None:
-            prefetcher.close()
-            returned.append(source.drawn)
-
-        closing = threading.Thread(target=close, daemon=True)
-        closing.start()
-        closing.join(0.1)
-        early = len(returned)
-        source.gate.set()
-        closing.join(WAIT_S)
-        alive = len(set(threading.enumerate()) - before)
-        drawn = source.wait_for(0)
-        return {"got": got, "early": early, "returned": returned, "alive": alive, "drawn": drawn}
-
-    return _in_fork(learner, work)

@@ -1,24 +1,6 @@
 """Right answers to Lab 10 that differ from the reference, and automatic changes to it that change no behavior."""
 
 RIGHT = {
-    "channel_statistics": {
-        "NumPy, in float32, by differences": """
--    pixels = images.reshape(-1, images.shape[-1]).double() / 255
--    return pixels.mean(0).float(), pixels.std(0, correction=0).float()
-+    pixels = images.numpy().astype(np.float32) / 255
-+    mean, std = pixels.mean((0, 1, 2), dtype=np.float64), pixels.std((0, 1, 2), dtype=np.float64)
-+    return torch.tensor(mean, dtype=torch.float32), torch.tensor(std, dtype=torch.float32)
-""",
-        "from counts of the 256 values": """
--    pixels = images.reshape(-1, images.shape[-1]).double() / 255
--    return pixels.mean(0).float(), pixels.std(0, correction=0).float()
-+    channels = images.flatten(0, 2).T
-+    counts = torch.stack([torch.bincount(channel.long(), minlength=256) for channel in channels]).double()
-+    shares, brightness = counts / counts.sum(1, keepdim=True), torch.arange(256).double() / 255
-+    mean = shares @ brightness
-+    return mean.float(), (shares * (brightness - mean[:, None]) ** 2).sum(1).sqrt().float()
-""",
-    },
     "prepare": {
         "one picture at a time, normalized by hand": """
 -        padded = F.pad(images, (0, 0, 2, 2, 2, 2))  # [B, H + 4, W + 4, C], 0 around
@@ -35,36 +17,6 @@ RIGHT = {
 +        images = moved
 +    batch = images.movedim(-1, 1).to(torch.float32).div(255)
 +    return batch.sub(mean.view(1, -1, 1, 1)).div(std.view(1, -1, 1, 1)).clone(memory_format=torch.contiguous_format)
-""",
-    },
-    "evaluate": {
-        "slices by hand, log_softmax, modes in a list": """
--    modes = {module: module.training for module in model.modules()}
-+    modules = list(model.modules())
-+    before = [module.training for module in modules]
-@@
--        with torch.no_grad():
--            for x, y in torch.utils.data.DataLoader(dataset, batch_size):
--                logits = model(x).float().flatten(0, -2)  # [targets, K]
--                targets = y.flatten()
--                loss += F.cross_entropy(logits, targets, reduction="sum").item()
--                real = targets != -100
--                right += int((logits.argmax(-1) == targets)[real].sum())
--                count += int(real.sum())
-+        with torch.inference_mode():
-+            for start in range(0, len(dataset), batch_size):
-+                pairs = [dataset[number] for number in range(start, min(start + batch_size, len(dataset)))]
-+                scores = model(torch.stack([x for x, _ in pairs])).double()
-+                targets = torch.stack([y for _, y in pairs])
-+                scores, targets = scores[targets >= 0], targets[targets >= 0]
-+                loss -= float(scores.log_softmax(-1).gather(-1, targets[:, None]).sum())
-+                right += int(scores.argmax(-1).eq(targets).sum())
-+                count += len(targets)
-@@
--        for module, mode in modes.items():
--            module.training = mode
-+        for module, mode in zip(modules, before, strict=True):
-+            module.training = mode
 """,
     },
     "epoch_indices": {
@@ -165,8 +117,6 @@ RIGHT = {
 +    positions = (places - torch.maximum(starts, places // length * length)).where(numbers >= 0, 0)
 +    return Packed(*(part.view(-1, length) for part in (tokens, targets, numbers, positions)))
 """,
-    },
-    "document_mask": {
         "token by token": """
 -    same = documents[:, :, None] == documents[:, None, :]  # [N, T, T]
 -    real = (documents >= 0)[:, :, None]
@@ -185,13 +135,6 @@ RIGHT = {
     },
     "train_bpe": {
         "a plain dict, a merge in a copy, sorted pairs": """
--    return Counter(pairwise(tokens))
-+    counts: dict[tuple[int, int], int] = {}
-+    for place in range(len(tokens) - 1):
-+        pair = tokens[place], tokens[place + 1]
-+        counts[pair] = counts.get(pair, 0) + 1
-+    return counts
-@@
 -    merged, place = [], 0
 -    while place < len(tokens):
 -        found = (tokens[place], *tokens[place + 1 : place + 2]) == pair
@@ -205,16 +148,19 @@ RIGHT = {
 +        place += 1
 +    return merged
 @@
+-        counts = Counter(pairwise(tokens))
 -        pair = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
 -        if pair is None or counts[pair] < 2:
 -            break
++        counts: dict[tuple[int, int], int] = {}
++        for place in range(len(tokens) - 1):
++            pair = tokens[place], tokens[place + 1]
++            counts[pair] = counts.get(pair, 0) + 1
 +        most = max(counts.values(), default=0)
 +        if most < 2:
 +            break
 +        pair = sorted(pair for pair, count in counts.items() if count == most)[0]
 """,
-    },
-    "encode": {
         "the earliest merge that is there, and recursion": """
 -    for number, pair in enumerate(merges):
 -        tokens = merge_pair(tokens, pair, 256 + number)
@@ -223,91 +169,6 @@ RIGHT = {
 +    while known := [numbers[pair] for pair in pairwise(tokens) if pair in numbers]:
 +        tokens = merge_pair(tokens, merges[min(known)], 256 + min(known))
 +    return tokens
-@@
--    content = [bytes([byte]) for byte in range(256)]
--    for left, right in merges:
--        content.append(content[left] + content[right])
--    return b"".join(content[token] for token in tokens).decode(errors="replace")
-+    def content(token: int) -> bytes:
-+        return bytes([token]) if token < 256 else b"".join(map(content, merges[token - 256]))
-+
-+    return str(b"".join(map(content, tokens)), "utf-8", "replace")
-""",
-    },
-    "Prefetcher": {
-        "a condition and a list": """
--        self.free = threading.Semaphore(ahead)
--        self.ready: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
--        self.closed = False
--
--        def draw() -> None:
--            try:
--                iterator = iter(items)
--                while True:
--                    self.free.acquire()
--                    if self.closed:
--                        return
--                    self.ready.put(("item", next(iterator)))
--            except StopIteration:
--                self.ready.put(("end", None))
--            except BaseException as error:
--                self.ready.put(("error", error))
--
--        self.thread = threading.Thread(target=draw, daemon=True)
--        self.thread.start()
-+        self.change, self.store, self.closed, self.over = threading.Condition(), [], False, False
-+        self.error = None
-+
-+        def draw():
-+            try:
-+                iterator = iter(items)
-+                while True:
-+                    with self.change:
-+                        self.change.wait_for(lambda: self.closed or len(self.store) < ahead)
-+                        if self.closed:
-+                            return
-+                    item = next(iterator)
-+                    with self.change:
-+                        self.store.append(item)
-+                        self.change.notify_all()
-+            except StopIteration:
-+                pass
-+            except BaseException as error:
-+                self.error = error
-+            finally:
-+                with self.change:
-+                    self.over = True
-+                    self.change.notify_all()
-+
-+        self.thread = threading.Thread(target=draw, daemon=True)
-+        self.thread.start()
-@@
--        if self.closed:
--            raise StopIteration
--        kind, item = self.ready.get()
--        self.free.release()
--        if kind == "item":
--            return item
--        self.close()
--        raise StopIteration if kind == "end" else item
-+        with self.change:
-+            self.change.wait_for(lambda: self.closed or self.over or self.store)
-+            if self.store and not self.closed:
-+                item = self.store.pop(0)
-+                self.change.notify_all()
-+                return item
-+        error, self.error = self.error, None
-+        if error is not None and not self.closed:
-+            raise error
-+        raise StopIteration
-@@
--        self.closed = True
--        self.free.release()
--        self.thread.join()
-+        with self.change:
-+            self.closed = True
-+            self.change.notify_all()
-+        self.thread.join()
 """,
     },
 }
@@ -317,11 +178,6 @@ EQUIVALENT: dict[str, tuple[str, ...]] = {
     "the order of these two lines does not matter": (
         "prepare: swapped: shifts = torch.randint(-2, 3, (size, 2)… | padded = F.pad(images, (0, 0, 2, 2, 2, …",
         "prepare: swapped: padded = F.pad(images, (0, 0, 2, 2, 2, … | corners = (2 - shifts).tolist()",
-        "evaluate: swapped: modes = {module: module.training for mo… | loss, right, count = (0.0, 0, 0)",
-        "evaluate: swapped: loss, right, count = (0.0, 0, 0) | model.eval()",
-        "evaluate: swapped: logits = model(x).float().flatten(0, -2) | targets = y.flatten()",
-        "evaluate: swapped: loss += F.cross_entropy(logits, targets… | real = targets != -100",
-        "evaluate: swapped: right += int((logits.argmax(-1) == targ… | count += int(real.sum())",
         "seed_worker: swapped: random.seed(int(words[0])) | np.random.seed(words[1])",
         "seed_worker: swapped: np.random.seed(words[1]) | torch.manual_seed(int(words[2]))",
         "TextStream: swapped: self.tokens, self.length, self.seed = (… | self.rank, self.ranks = (rank, ranks)",
@@ -329,23 +185,14 @@ EQUIVALENT: dict[str, tuple[str, ...]] = {
         "TextStream: swapped: self.windows = (len(tokens) - 1) // len… | self.epoch = 0",
         "TextStream: swapped: self.epoch = 0 | self.taken = [0] * max(workers, 1)",
         "pack_documents: swapped: first = len(packed) | next_tokens = [*document[1:], eos, -100…",
-        "document_mask: swapped: same = documents[:, :, None] == documen… | real = (documents >= 0)[:, :, None]",
-        "document_mask: swapped: real = (documents >= 0)[:, :, None] | itself = torch.eye(documents.shape[1], …",
+        "pack_documents: swapped: same = documents[:, :, None] == documen… | real = (documents >= 0)[:, :, None]",
+        "pack_documents: swapped: real = (documents >= 0)[:, :, None] | itself = torch.eye(documents.shape[1], …",
         "train_bpe: swapped: tokens = list(text.encode()) | learned: list[tuple[int, int]] = []",
         "train_bpe: swapped: if pair is None or counts[pair] < 2: | tokens = merge_pair(tokens, pair, 256 +…",
-        "Prefetcher: swapped: self.free = threading.Semaphore(ahead) | self.ready: queue.SimpleQueue[tuple[str…",
-        "Prefetcher: swapped: self.ready: queue.SimpleQueue[tuple[str… | self.closed = False",
     ),
     "lists of one length, and CPU tensors, need no such argument": (
         "prepare: strict left out: zip(padded, corners, strict=True)",
         "pack_documents: strict left out: zip([*document, eos], next_tokens, stri…",
-        "document_mask: device left out: torch.eye(documents.shape[1], dtype=tor…",
-    ),
-    "a thread that has ended holds nobody up": (
-        "Prefetcher: daemon left out: threading.Thread(target=draw, daemon=Tr…",
-    ),
-    "the difference lasts microseconds, and no probe is sure to see it": (
-        "Prefetcher: swapped: kind, item = self.ready.get() | self.free.release()",
-        "Prefetcher: swapped: self.closed = True | self.free.release()",
+        "pack_documents: device left out: torch.eye(documents.shape[1], dtype=tor…",
     ),
 }
