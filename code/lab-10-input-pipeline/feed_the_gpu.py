@@ -138,7 +138,7 @@ def ladder(workers: int, prefetch: int) -> Iterator[Rung]:
     """Yields each rung's name, and the settings of the loader that it adds; the last rung changes the data set."""
     yield "this process loads", {"num_workers": 0}
     if workers:  # each prepares 2 batches ahead, DataLoader's default
-        yield f"+ {workers} workers", {"num_workers": workers, "prefetch_factor": 2}
+        yield f"+ {workers} worker{'s' * (workers > 1)}", {"num_workers": workers, "prefetch_factor": 2}
         yield "+ pinned memory", {"pin_memory": True}
         yield f"+ {prefetch} batches ahead", {"prefetch_factor": prefetch}
         yield "+ persistent workers", {"persistent_workers": True}

@@ -1,7 +1,6 @@
 """Starter of Lab 10: loaders that change no loss, samples read once, and mistakes answered in one sentence."""
 
 import gzip
-import itertools
 import json
 import os
 import re
@@ -19,11 +18,8 @@ import pytest
 import torch
 from starters import Starter, losses
 
-from rankzero.learn.data.byte_pairs import BytePairTokenizer, learn_merges, merged
-from rankzero.learn.data.documents import load_documents
 from rankzero.learn.data.image_sets import FASHION_MNIST_SHA256, load_images
 from rankzero.learn.data.slow_store import SlowStore, decoded
-from rankzero.learn.data.text_report import attending_share, padding_share
 from rankzero.learn.profiling.loader_record import Moment, Record, seconds_of
 from rankzero.learn.profiling.loader_report import compare_losses
 
@@ -121,9 +117,10 @@ def test_the_bug_of_the_page_is_seen_by_the_comparison(small: Path, tmp_path: Pa
     assert done.returncode == 1
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.prove)])
 def test_a_signal_ends_the_run_and_its_workers_with_one_sentence(number: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-u", str(LAB10.lab.starter), "--device", "cpu", "--read-ms", "2"]
+    command = [sys.executable, "-u", str(LAB10.lab.starter), "--device", "cpu", "--read-ms", "2", "--batch-size", "16"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -286,53 +283,3 @@ def test_a_stored_picture_is_the_picture() -> None:
     for images in (gray, color):
         assert torch.equal(decoded(SlowStore(images, 0).read(0), 16), images[0])
     assert decoded(SlowStore(gray, 0).read(0), 8).shape == (1, 8, 8)
-
-
-# --------------------------------------------------------------------------------------------------------------- texts
-def naive_merges(text: str, count: int) -> list[tuple[int, int]]:
-    """Byte-pair merges within words, counted from the start for each merge."""
-    words = [list(word.encode()) for word in re.findall(r"\s?\S+|\s+", text)]
-    merges: list[tuple[int, int]] = []
-    for token in range(256, 256 + count):
-        pairs: dict[tuple[int, int], int] = {}
-        for word in words:
-            for pair in itertools.pairwise(word):
-                pairs[pair] = pairs.get(pair, 0) + 1
-        if not pairs or max(pairs.values()) < 2:
-            break
-        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
-        merges.append(best)
-        words = [merged(word, best, token) for word in words]
-    return merges
-
-
-@pytest.mark.parametrize("text", ["low lower lowest", "aaaa aaa aaaaa a", "", "ab", "Äpfel äßen Äpfel, 🎈🎈 äßen"])
-def test_merges_are_those_of_counting_from_the_start(text: str) -> None:
-    assert learn_merges(text, 20) == naive_merges(text, 20)
-
-
-def test_merges_of_a_longer_text_are_those_of_counting_from_the_start() -> None:
-    text = "\n\n".join(load_documents("embedded")[0][:60])
-    merges = learn_merges(text, 60)
-    assert merges == naive_merges(text, 60)
-    words = [list(word.encode()) for word in re.findall(r"\s?\S+|\s+", text)]
-    for number, pair in enumerate(merges):
-        words = [merged(word, pair, 256 + number) for word in words]
-    assert BytePairTokenizer(merges).encode(text) == [token for word in words for token in word]
-
-
-def test_documents_are_paragraphs_or_files(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "b.txt").write_text("two\n\nparagraphs")
-    (tmp_path / "deep" / "a.txt").write_text("a")
-    (tmp_path / ".hidden").write_bytes(b"\xff")
-    assert load_documents(str(tmp_path)) == (["a"], ["two\n\nparagraphs"])
-    assert load_documents(str(tmp_path / "b.txt")) == (["paragraphs"], ["two"])
-
-
-def test_padding_and_pairs_of_packed_rows() -> None:
-    assert padding_share([6, 3, 5], 8, packed=False) == pytest.approx(10 / 24)
-    assert padding_share([6, 3, 5], 8, packed=True) == pytest.approx(2 / 16)
-    assert padding_share([17], 8, packed=False) == pytest.approx(7 / 24), "a long document takes several rows"
-    assert attending_share([6, 3, 5], 8) == pytest.approx((21 + 3 + 1 + 15) / (2 * 36))
-    assert attending_share([16], 8) == 1

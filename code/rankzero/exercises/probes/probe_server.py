@@ -39,7 +39,7 @@ def warm_up() -> None:
     for name in ("models.gpt", "profiling.memory", "distributed.collectives", "distributed.rank", "distributed.world"):
         importlib.import_module(f"rankzero.learn.{name}")
     importlib.import_module("torch._dynamo")  # the stand-in
-    for name in ("run_in_fork", "forward_recorder", "left_behind", "untrusted_values"):
+    for name in ("forward_recorder", "left_behind", "untrusted_values"):
         importlib.import_module(f"rankzero.exercises.probes.{name}")
     importlib.import_module("rankzero.exercises.probes.rank_probes").block_backend_calls()
     for optimizer in torch.optim.Optimizer.__subclasses__():  # the first object of an optimizer class changes the class
