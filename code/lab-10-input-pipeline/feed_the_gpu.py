@@ -1,7 +1,7 @@
-"""Lab 10: find a loop that waits for its data, and take the waiting out of it, one change at a time.
+"""Lab 10: find a training loop that waits for its data, and shorten the waiting, one change at a time.
 
-Read `Pictures`, `ladder` and `measure` first: how a batch is made, the loader's arguments, what counts as waiting.
-What comes from rankzero.learn is not the lesson. B = pictures per batch, C = channels, S = pixels per side.
+Read `Pictures`, `ladder` and `measure` first: how a batch is made, the loader's settings, which time counts as waiting.
+Imports from rankzero.learn are not the lesson. B = pictures per batch, C = channels, S = pixels per side.
 
     python feed_the_gpu.py                                                  # under a minute on two CPU cores
     python feed_the_gpu.py --data FOLDER --side 28 --text tinyshakespeare   # files in MNIST's format, another text
@@ -61,17 +61,17 @@ def make_parser() -> StarterParser:
     add("--data", default="digits", help="'digits', 'fashion-mnist' (a download), or a folder in MNIST's format")
     add("--side", type=positive_int, default=16, help="pixels per side of a picture after decoding, 8 or more")
     add("--text", default="embedded", help="'embedded', 'tinyshakespeare', a UTF-8 text file, or a folder of them")
-    add("--merges", type=non_negative_int, default=1792, help="byte pairs to join, each into a token of its own")
-    add("--workers", type=non_negative_int, default=2, help="processes that load; 0: the training process does")
-    add("--prefetch", type=positive_int, default=8, help="batches that a worker loads ahead, on the rung after 2 ahead")
+    add("--merges", type=non_negative_int, default=1792, help="merges of the byte-pair tokenizer, each a new token")
+    add("--workers", type=non_negative_int, default=2, help="processes that load; 0: the training process loads")
+    add("--prefetch", type=positive_int, default=8, help="batches per worker on the rung that loads further ahead")
     add("--read-ms", type=non_negative_float, default=0.2, help="ms that the read of one picture waits, on average")
     add("--epochs", type=positive_int, default=16, help="epochs of the training after the ladder")
     add("--batch-size", type=positive_int, default=32, help="pictures per step, of all ranks together")
     add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    add("--seed", type=non_negative_int, default=0, help="of the weights, of the order and of the pictures' shifts")
+    add("--seed", type=non_negative_int, default=0, help="random seed of weights, order and shifts")
     add("--out", type=Path, default=Path("runs"), help="folder in which each run makes a new one")
-    parser.set_defaults(resume=None)  # a few seconds are nothing to go on with
+    parser.set_defaults(resume=None)  # a run of seconds is not worth resuming
     return parser
 
 
@@ -84,7 +84,7 @@ class Batch(NamedTuple):
 
 
 class Pictures(Dataset[Batch]):
-    """Training pictures. The loader asks for a batch by a list of (epoch, number)."""
+    """Training pictures. The loader requests a batch by a list of pairs (epoch, number)."""
 
     def __init__(self, store: SlowStore, labels: Tensor, side: int, seed: int) -> None:
         self.store, self.labels, self.side, self.seed = store, labels, side, seed
@@ -116,7 +116,7 @@ class Pictures(Dataset[Batch]):
 class EpochOrder(Sampler[list[tuple[int, int]]]):
     """Draws the batches of an epoch: whole batches, of which this rank takes its share.
 
-    The epoch travels with each number: a persistent worker has a copy of the data set, which no assignment reaches.
+    The epoch is sent with each number: a persistent worker keeps its own copy of the data set, with the old epoch.
     """
 
     def __init__(self, count: int, batch_size: int, seed: int, rank: int, ranks: int) -> None:
@@ -124,7 +124,7 @@ class EpochOrder(Sampler[list[tuple[int, int]]]):
         self.epoch = 0
 
     def __len__(self) -> int:
-        return self.count // self.batch_size  # what remains is left out: other samples in each epoch
+        return self.count // self.batch_size  # leaves out the last samples of the order: others in each epoch
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         generator = np.random.default_rng((self.seed, self.epoch))  # the same on every rank
@@ -135,7 +135,7 @@ class EpochOrder(Sampler[list[tuple[int, int]]]):
 
 # ---------------------------------------------------------------------------------------------------------- the loader
 def ladder(workers: int, prefetch: int) -> Iterator[Rung]:
-    """Yields each rung's name, and the settings of the loader that it adds; the last rung changes the data set."""
+    """Yields each rung's name and the loader's settings that it adds; the last rung changes the data set instead."""
     yield "this process loads", {"num_workers": 0}
     if workers:  # each prepares 2 batches ahead, DataLoader's default
         yield f"+ {workers} worker{'s' * (workers > 1)}", {"num_workers": workers, "prefetch_factor": 2}
@@ -147,7 +147,7 @@ def ladder(workers: int, prefetch: int) -> Iterator[Rung]:
 
 def make_loader(pictures: Pictures, order: EpochOrder, settings: dict[str, Any]) -> "DataLoader[Batch]":
     if settings["num_workers"] and sys.platform == "linux":
-        settings = settings | {"multiprocessing_context": "fork"}  # at once; a spawned worker imports torch first
+        settings = settings | {"multiprocessing_context": "fork"}  # a spawned worker imports torch first
     # Workers that wait for a disk may outnumber the cores.
     warnings.filterwarnings("ignore", message="This DataLoader will create .* worker processes", category=UserWarning)
     # batch_size=None: an item of the data set is a whole batch
@@ -155,7 +155,7 @@ def make_loader(pictures: Pictures, order: EpochOrder, settings: dict[str, Any])
 
 
 def measure(loader: Iterable[Batch], order: EpochOrder, epochs: Iterable[int], step: Callable[..., Tensor]) -> Record:
-    """Trains for some epochs. All time outside of `step` is waiting, that of starting the workers included."""
+    """Trains for some epochs. All time outside of `step` counts as waiting, also the start of the workers."""
     record = Record([], [], [])
     for order.epoch in epochs:
         asked = time.perf_counter()
@@ -174,7 +174,7 @@ def measure(loader: Iterable[Batch], order: EpochOrder, epochs: Iterable[int], s
 def climb(
     rungs: Iterable[Rung], pictures: Pictures, order: EpochOrder, trainer: Callable[[], ImageTrainer]
 ) -> tuple[dict[str, Record], dict[str, Any]]:
-    """Trains the same steps with each loader of the ladder; returns what happened, and the last loader's settings."""
+    """Trains the same steps with each loader of the ladder; returns the records, and the last loader's settings."""
     records, settings = dict[str, Record](), dict[str, Any]()
     print(f"\n{report.LADDER_HEADING}")
     for name, change in rungs:
@@ -203,8 +203,8 @@ def train(options: argparse.Namespace, saved: object) -> int:
         )
     folder = on_rank_0(lambda: new_run_folder(options.out, "lab-10"))
     if device.type == "cpu":
-        torch.set_num_threads(max(1, torch.get_num_threads() - 1))  # a core is left to the workers
-    torch.backends.cudnn.deterministic = True  # without it equal batches have different losses on a GPU
+        torch.set_num_threads(max(1, torch.get_num_threads() - 1))  # leaves a core to the workers
+    torch.backends.cudnn.deterministic = True  # otherwise equal batches may have different losses on a GPU
     print(f"device  {ranks} rank{'s' * (ranks > 1)} on {device.type} ({device_name(device)})")
     print(f"data    {data.summary()}")
     print(f"disk    simulated: a read waits {options.read_ms:g} ms on average, 1 in {TAIL_EVERY} waits much longer")
