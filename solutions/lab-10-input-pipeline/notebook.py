@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Lab 10: input pipeline
 #
-# **Where does the time of a step go if the data come too late, and which change brings it back?**
+# **How much of a step is waiting for data, and which change shortens the waiting?**
 #
 # In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you
-# run, even a bad one. Read the [lab page](../../labs/lab-10-input-pipeline.md) beside this notebook. All of it takes
+# run the cell, even if it is a guess. Read the [lab page](../../labs/lab-10-input-pipeline.md) beside this notebook. All of it takes
 # under a minute on two CPU cores.
 
 # %%
@@ -32,8 +32,9 @@ print(digits.summary())
 
 
 # %% [markdown]
-# The digits are PNG files in memory, and each read waits as the disk of a network would: 0.5 ms, but for one picture in
-# 256 the wait is long. The device is a timer of 20 ms per step, since a GPU computes without the cores of the host.
+# The digits are PNG files in memory, and each read waits as a disk over a network does: 0.5 ms, but 128 ms for one
+# picture in 256, so 1 ms on average. A timer of 20 ms per step stands for the device, because a GPU computes without
+# the cores of the host.
 
 
 # %%
@@ -88,10 +89,10 @@ compare(waits_four, percent_waiting(new_pictures(), num_workers=4), "percent of 
 
 # %% [markdown] tags=["answer"]
 # The workers have to start, and the first batch has to be loaded before the first step. In 24 steps this counts; in an
-# epoch of thousands it does not. A slow read also stops the loop once the store is empty.
+# epoch of thousands it does not. A slow read also stops the loop once no loaded batch is left.
 
 # %% [markdown]
-# ## 3. The work that is done once
+# ## 3. Decoding once
 #
 # All pictures are read and decoded before training. The shift stays in the loop. **Predict** the share without workers.
 
@@ -103,16 +104,16 @@ pictures.decoded = torch.stack([pictures.picture(number) for number in range(len
 compare(waits_decoded, percent_waiting(pictures, num_workers=0), "percent of the time")
 
 # %% [markdown]
-# **Explain**: two workers would take this work off the loop. Do they pay here? Try `num_workers=2` in the cell.
+# **Explain**: two workers would take the shifts off the loop. Do they help here? Try `num_workers=2` in the cell.
 
 # %% [markdown] tags=["answer"]
-# Hardly: to receive a batch from a worker takes about as long as to shift 32 small pictures.
+# Hardly: receiving a batch from a worker takes about as long as shifting 32 small pictures.
 
 # %% [markdown]
-# ## 4. An epoch that does not arrive
+# ## 4. An epoch that the workers do not get
 #
-# A data set has an attribute `epoch`, from which the shifts follow. Before each epoch the loop sets it. The loader has
-# two persistent workers. **Predict** in how many different placements a picture is seen in 4 epochs.
+# This data set has an attribute `epoch`, on which the shifts depend, and the loop sets it before each epoch. The loader
+# has two persistent workers. **Predict** in how many different placements a picture is seen in 4 epochs.
 
 
 # %% tags=["nbval-check-output"]
@@ -146,7 +147,7 @@ if answered(placements):
 # **Explain**: why is it 1, and why does the same code work without `persistent_workers`?
 
 # %% [markdown] tags=["answer"]
-# A worker has a copy of the data set from the moment at which it started. The loop changes its own copy. Without
+# A worker has a copy of the data set from the moment at which it started. The loop changes the original. Without
 # persistent workers, each epoch starts new workers from a new copy.
 
 # %% [markdown]
@@ -193,7 +194,7 @@ compare(by_worker, times_per_sample(True), "times per sample", of="divided by wo
 # **Explain**: what is missing?
 
 # %% [markdown] tags=["answer"]
-# The rank. Both ranks have a worker 0, which yields the same samples. The share follows from rank and worker together.
+# The rank. Both ranks have a worker 0, and the two yield the same samples. The share must depend on rank and worker.
 
 # %% [markdown]
 # ## 6. Bytes per token
