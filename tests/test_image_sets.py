@@ -67,7 +67,9 @@ def test_the_digest_follows_the_pictures(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_and_a_missing_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="none does not exist: pass a folder with pictures, 'digits' or"):
+    with pytest.raises(
+        UserError, match="none does not exist: pass a folder with four files in MNIST's format, 'digits' or"
+    ):
         load_images(str(tmp_path / "none"))
     write_set(tmp_path)
     (tmp_path / NAMES[2]).unlink()

@@ -31,7 +31,7 @@ from rankzero.errors import UserError
 from rankzero.learn.data.augment import channel_statistics, shifted
 from rankzero.learn.data.documents import load_documents
 from rankzero.learn.data.image_sets import load_images
-from rankzero.learn.data.slow_store import TAIL_EVERY, SlowStore, decoded
+from rankzero.learn.data.slow_store import SlowStore, decoded
 from rankzero.learn.data.text_report import text_report
 from rankzero.learn.distributed.rank import as_rank, rank_device
 from rankzero.learn.distributed.rank_sync import on_rank_0, silence_other_ranks
@@ -207,9 +207,9 @@ def train(options: argparse.Namespace, saved: object) -> int:
     torch.backends.cudnn.deterministic = True  # otherwise equal batches may have different losses on a GPU
     print(f"device  {ranks} rank{'s' * (ranks > 1)} on {device.type} ({device_name(device)})")
     print(f"data    {data.summary()}")
-    print(f"disk    simulated: a read waits {options.read_ms:g} ms on average, 1 in {TAIL_EVERY} waits much longer")
-    print(f"run     {options.epochs} epochs of batches of {size} after the ladder, into {folder}/\n")
     pictures = Pictures(SlowStore(data.train_images, options.read_ms), data.train_labels, options.side, options.seed)
+    print(f"disk    simulated: {pictures.store.summary()}")
+    print(f"run     ladder, then {options.epochs} x {count // size} steps of batches of {size}, into {folder}/\n")
     held_out = torch.stack([decoded(file, options.side) for file in SlowStore(data.val_images, 0).files])
     statistics = [part.to(device) for part in channel_statistics(data.train_images)]  # of training pictures alone
     trainer = functools.partial(ImageTrainer, statistics, options.side, len(data.classes), options.lr, options.seed)

@@ -101,7 +101,10 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
     """
 
     def __init__(self, tokens: Tensor, length: int, seed: int, rank: int, ranks: int, workers: int) -> None:
-        """`tokens` is int64 [N]; `workers` is the loader's num_workers, 0 or more. The first epoch is epoch 0."""
+        """`tokens` is int64 [N]; `workers` is the loader's num_workers, 0 or more. Begins with epoch 0.
+
+        Without workers (0), the training process counts as one worker.
+        """
         ### BEGIN SOLUTION
         self.tokens, self.length, self.seed = tokens, length, seed
         self.rank, self.ranks = rank, ranks
@@ -113,9 +116,9 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         """Yields the windows of this worker that remain in the epoch: "x" and "y", int64 [length], "worker", int64 [].
 
-        "worker" is the id in torch.utils.data.get_worker_info(). Where that returns None, the training process itself
-        reads, as worker 0 of 1. An iteration keeps the epoch and the position that it has at its first sample: a later
-        call of `advance` does not change them.
+        "worker" is the id in torch.utils.data.get_worker_info(). If that returns None, the training process itself
+        reads, as worker 0 of 1. An iteration fixes its list of windows before its first sample: calls of `advance`
+        after that do not change this iteration.
         """
         ### BEGIN SOLUTION
         info = get_worker_info()
@@ -133,8 +136,8 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
     def advance(self, worker: Tensor) -> None:
         """Records, in the training process, a step on a batch; `worker`, int64 [B], is the batch's "worker".
 
-        After a step on the last window of this rank, the next epoch begins. Windows that workers have loaded ahead of
-        the training do not count.
+        After a step on the last window of this rank, the next epoch begins. A window that a worker has loaded, but no
+        step has trained on, is not recorded.
         """
         ### BEGIN SOLUTION
         for number in worker.tolist():
@@ -144,7 +147,10 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
         ### END SOLUTION
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position as ints and lists of ints, with one count per worker; later calls do not change it."""
+        """Returns the position: ints and lists of ints, with at most one number per worker.
+
+        The returned state stays unchanged by later calls.
+        """
         ### BEGIN SOLUTION
         return {"epoch": self.epoch, "ranks": self.ranks, "taken": list(self.taken)}
         ### END SOLUTION
@@ -180,8 +186,9 @@ def pack_documents(documents: list[list[int]], length: int, eos: int) -> Packed:
     """Joins the documents, each followed by the token `eos`, and cuts the result into rows of `length` tokens.
 
     A document that does not fit continues in the next row. Its positions restart at 0 there, because no token attends
-    to another row. The target of a token is the next token of its document, also at the end of a row. The `eos` after a
-    document has no target: -100. An empty document consists of its `eos`. A document may also contain the token `eos`.
+    to another row. The `eos` after a document belongs to it: it has the document's number and the next position. The
+    target of a token is the next token of its document, also at the end of a row. The `eos` after a document has no
+    target: -100. An empty document consists of its `eos`. A document may also contain the token `eos`.
 
     The last row is filled with padding: token `eos`, target -100, document -1, position 0. No documents give 0 rows.
     `documents` stays unchanged.

@@ -68,10 +68,15 @@ def times_text(times: object, expected: list[int], thing: str = "sample") -> str
         return None
     if not equal(found[-1], expected[-1]):
         return f"{shorten(found[-1])} of the {thing}s that came are none of the {len(expected) - 1}."
-    number = next((number for number, count in enumerate(found[:-1]) if not equal(count, expected[number])), 0)
-    others = sum(1 for count in found[:-1] if not equal(count, 1)) - 1
-    also = f" Of {len(found) - 1} {thing}s, {others} more are read too often or not at all." if others > 0 else ""
-    return f"{thing} {number} comes {shorten(found[number])} times; expected once.{also}"
+    counts = [count if isinstance(count, int) else 0 for count in found[:-1]]
+    number = next((number for number, count in enumerate(counts) if count != 1), 0)
+    missing, repeated = (sum(1 for count in counts if wrong(count)) for wrong in (lambda n: n < 1, lambda n: n > 1))
+    if missing + repeated == len(counts) == counts.count(counts[0]) and counts[0] > 1:
+        return f"every {thing} comes {counts[0]} times; expected once."
+    also = f"Of {len(counts)} {thing}s, {missing} come never and {repeated} too often"
+    overlap = missing and repeated and sum(counts) == len(counts)
+    why = ": the shares overlap, as if they came from different orders" if overlap else ""
+    return f"{thing} {number} comes {counts[number]} times; expected once. {also}{why}."
 
 
 def each_once(got: Answers, expected: Answers) -> str | None:
@@ -119,7 +124,11 @@ ORDERS = all_of(
     says("size", "the answer `size` does not have the form that the probe gives it."),
     says("in order", "neighboring samples follow one another: the order is not random."),
     says("epochs", "{expected} epochs of one seed have {got} different orders; expected {expected}."),
-    says("pairs", "8 pairs of seed and epoch, such as (1, 2) and (2, 1), have {got} different orders; expected 6."),
+    says(
+        "pairs",
+        "8 pairs of seed and epoch, such as (1, 2) and (2, 1), have {got} different orders; expected {expected}. "
+        "Seed 1 in epoch 2 must not have the order of seed 2 in epoch 1.",
+    ),
     says("same samples", "rank 0 of 2 reads the same samples in two epochs; expected others."),
     says(
         "repeats",
@@ -170,23 +179,26 @@ def seeds_differ(got: Answers, expected: Answers) -> str | None:
 # ---------------------------------------------------------------------------------------------------------- TextStream
 def windows_equal(got: Answers, expected: Answers) -> str | None:
     """Each window comes once, in the right form, with its tokens and targets."""
-    if not equal(got.get("forms"), expected["forms"]):
-        given = got.get("forms")
-        forms = given if isinstance(given, list) else []
-        wrong = next((form for form in forms if not any(equal(form, right) for right in expected["forms"])), forms)
-        return f"a sample has {shorten(wrong)}; expected {'; '.join(expected['forms'])}."
-    if failure := times_text(got.get("windows"), expected["windows"], "window"):
-        return f"rank 0 of 1, without workers: {failure}"
-    for name in ("x", "y"):
-        rows = items(got.get(name), expected[name])
-        for number, (row, reference) in enumerate(zip(rows, expected[name], strict=True)):
-            if not equal(row, reference):
-                return f"{name} of window {number} is {shorten(row)}; expected {reference}."
+    for forms, right in zip(items(got.get("forms"), expected["forms"]), expected["forms"], strict=True):
+        if not equal(forms, right):
+            some = forms if isinstance(forms, list) else []
+            wrong = next((form for form in some if not any(equal(form, one) for one in right)), some)
+            return f"a sample has {shorten(wrong)}; expected {'; '.join(right)}."
+    texts = ("", "a text whose length is a multiple of the window's: ")
+    for place, where in enumerate(texts):
+        windows = items(got.get("windows"), expected["windows"])[place]
+        if failure := times_text(windows, expected["windows"][place], "window"):
+            return f"{where}rank 0 of 1, without workers: {failure}"
+        for name in ("x", "y"):
+            rows = items(items(got.get(name), texts)[place], expected[name][place])
+            for number, (row, reference) in enumerate(zip(rows, expected[name][place], strict=True)):
+                if not equal(row, reference):
+                    return f"{where}{name} of window {number} is {shorten(row)}; expected {reference}."
     return None
 
 
 def stream_case(case: list[int]) -> str:
-    return "{} ranks of {} workers, {} windows".format(*case)
+    return "ranks: {}, workers of each: {}, windows: {}".format(*case)
 
 
 def stream_shares(got: Answers, expected: Answers) -> str | None:
@@ -216,8 +228,8 @@ def stream_epochs_differ(got: Answers, expected: Answers) -> str | None:
 
 
 def resumed_text(case: list[int]) -> str:
-    ranks, workers, size, epochs, batches = case
-    return f"{ranks} ranks of {workers} workers, stopped in epoch {epochs} after {batches} batches of {size}"
+    ranks, workers, size, batches = case
+    return f"ranks: {ranks}, workers of each: {workers}, stopped after {size * batches} windows, resumed"
 
 
 def resumes(got: Answers, expected: Answers) -> str | None:
@@ -225,9 +237,9 @@ def resumes(got: Answers, expected: Answers) -> str | None:
     times, same = (items(got.get(name), expected[name]) for name in ("times", "same"))
     for number, case in enumerate(expected["cases"]):
         if failure := times_text(times[number], expected["times"][number], "window"):
-            return f"{resumed_text(case)}, resumed: {failure}"
+            return f"{resumed_text(case)}: {failure}"
         if not equal(same[number], expected["same"][number]):
-            return f"{resumed_text(case)}, resumed: other windows come than in a run that never stopped."
+            return f"{resumed_text(case)}: other windows come than in a run that never stopped."
     return None
 
 
@@ -385,7 +397,8 @@ EXERCISES = (
             "Three steps: shift the bytes (only with a generator), normalize, change the order of the dimensions.",
             "permute changes the order of the dimensions; view and reshape keep the order of the numbers and change "
             "only the shape. contiguous() after permute puts the numbers in their new order in memory.",
-            "Pad each picture with 2 rows and columns of zeros on every side. The picture shifted by dy, dx is the "
+            "Pad each picture with 2 rows and columns of zeros on every side: F.pad counts dimensions from the last "
+            "one, so F.pad(images, (0, 0, 2, 2, 2, 2)) leaves the channels alone. The picture shifted by dy, dx is the "
             "part of the padded picture that begins at row 2 - dy and column 2 - dx.",
         ),
         checks=(
@@ -489,8 +502,8 @@ EXERCISES = (
         hints=(
             "Three generators, three calls: random.seed, np.random.seed, torch.manual_seed.",
             "The sum of the four values is no seed, because it is the same for many workers. "
-            "np.random.SeedSequence((a, b, c, d)) mixes four numbers of any size; its generate_state(3) returns three "
-            "seeds, one for each generator.",
+            "np.random.SeedSequence((a, b, c, d)) mixes four numbers of any size; its generate_state(3).tolist() is a "
+            "list of three ints, one for each generator.",
         ),
         checks=(
             Check(
@@ -532,8 +545,9 @@ EXERCISES = (
             'process calls advance, which counts the windows trained on. Why does a sample carry "worker"?',
             "__iter__ yields the windows of the worker's share of the epoch's indices from position n on, where n is "
             "the count that advance keeps for this worker.",
-            "The state is the epoch and one count per worker, copied into a new list. advance compares the sum of the "
-            "counts with this rank's share of the windows.",
+            "The state is the epoch, the number of ranks and one count per worker, copied into a new list. advance "
+            "compares the sum of the counts with the size of this rank's share, which epoch_indices gives for worker 0 "
+            "of 1.",
         ),
         checks=(
             Check(
@@ -553,20 +567,20 @@ EXERCISES = (
                 requires=("TextStream/windows", "epoch_indices/even"),
             ),
             Check(
-                "TextStream/epochs",
-                "begins the next epoch after the last window, in another order",
-                points=2,
-                probe="stream_epochs",
-                judge=stream_epochs_differ,
-                requires=("TextStream/divided", "epoch_indices/order"),
-            ),
-            Check(
                 "TextStream/resumed",
                 "continues after the last window trained on, wherever it was stopped",
                 points=4,
                 probe="stream_resumed",
                 judge=resumes,
                 requires=("TextStream/divided",),
+            ),
+            Check(
+                "TextStream/epochs",
+                "begins the next epoch after the last window, in another order, and resumes in it",
+                points=2,
+                probe="stream_epochs",
+                judge=stream_epochs_differ,
+                requires=("TextStream/resumed", "epoch_indices/order"),
             ),
             Check(
                 "TextStream/state",
@@ -582,7 +596,7 @@ EXERCISES = (
                 points=1,
                 probe="stream_refuses",
                 judge=refusals,
-                requires=("TextStream/divided",),
+                requires=("TextStream/resumed",),
             ),
         ),
     ),

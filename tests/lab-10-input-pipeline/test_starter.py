@@ -177,11 +177,17 @@ def test_a_damaged_set_of_pictures_gets_one_sentence(
     [
         (["--workers", "-1"], "--workers: '-1' must be a whole number of at least 0"),
         (["--read-ms", "nan"], "--read-ms: 'nan' must be a number of at least 0"),
-        (["--data", "nowhere"], "folder nowhere does not exist: pass a folder with pictures, 'digits' or"),
+        (
+            ["--data", "nowhere"],
+            "folder nowhere does not exist: pass a folder with four files in MNIST's format, 'digits' or",
+        ),
         (["--data", "empty"], "folder empty has no train-images-idx3-ubyte.gz"),
         (["--text", "nowhere.txt"], "nowhere.txt does not exist"),
         (["--text", "empty"], "empty has no document: name a folder with at least two text files"),
-        (["--text", "latin"], "latin/b.txt is not UTF-8 text (byte 0xe9 at offset 3)"),
+        (
+            ["--text", "latin"],
+            "latin/b.txt is not UTF-8 text (byte 0xe9 at offset 3): move this file out of the folder latin.",
+        ),
         (["--text", "one.txt"], "one.txt has one document"),
         (["--side", "4"], "--side 4 is too small for the CNN: use 8 or more"),
         (["--workers", "9999"], "--workers 9999 is more than the 40 batches of an epoch: use fewer."),

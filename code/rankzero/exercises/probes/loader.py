@@ -201,6 +201,6 @@ def cause_text(error: BaseException) -> str:
         return f"not enough memory for a tensor of {int(size[1]):,} bytes"
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MAX_TEXT])  # torch prints some words in bold
     first, *more = [line.strip() for line in plain.splitlines() if line.strip()] or [""]
-    if first.endswith(":") and more:  # an announcement, as of load_state_dict, whose reasons are the next lines
+    if first.endswith((":", ",")) and more:  # an announcement, as of load_state_dict; or a list that goes on
         first = f"{first} {more[0][:SOURCE_COLUMNS]}"
     return ": ".join(filter(None, [type(error).__name__, first]))

@@ -5,9 +5,7 @@ from pathlib import Path
 from rankzero.errors import UserError
 from rankzero.learn.data.corpus import load_text
 
-VALIDATE_EVERY = (
-    10  # documents: each tenth validates, so both parts are alike in a text whose subjects follow each other
-)
+VALIDATE_EVERY = 10  # documents: parts that are spread over the text are alike, even if its subjects change
 
 
 def load_documents(spec: str) -> tuple[list[str], list[str]]:
@@ -19,7 +17,7 @@ def load_documents(spec: str) -> tuple[list[str], list[str]]:
     """
     if (folder := Path(spec)).is_dir():
         files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
-        documents = [load_text(str(path)) for path in files]
+        documents = [_file_of_folder(path, spec) for path in files]
     else:
         documents = load_text(spec).split("\n\n")
     documents = [document for document in documents if document.strip()]
@@ -31,6 +29,14 @@ def load_documents(spec: str) -> tuple[list[str], list[str]]:
     held_out = set(range(0, len(documents), VALIDATE_EVERY))
     train = [document for number, document in enumerate(documents) if number not in held_out]
     return train, [documents[number] for number in sorted(held_out)]
+
+
+def _file_of_folder(path: Path, folder: str) -> str:
+    try:
+        return load_text(str(path))
+    except UserError as error:
+        reason = str(error).removesuffix(": pass a text file.")
+        raise UserError(f"{reason}: move this file out of the folder {folder}.") from None
 
 
 def _hidden(path: Path) -> bool:

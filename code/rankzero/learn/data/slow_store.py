@@ -1,4 +1,4 @@
-"""Slow store: pictures as PNG files in memory, whose reads wait as those of a disk over a network do."""
+"""Slow store: pictures as PNG files in memory; a read waits as long as from a disk over a network."""
 
 import io
 import time
@@ -14,9 +14,9 @@ TAIL_EVERY = 256  # one read in so many is slow, as on storage that many machine
 
 
 class SlowStore:
-    """PNG files of pictures, read by number. The waiting is declared: a real disk's reads would depend on the machine.
+    """PNG files of pictures, read by number. The waits are simulated, because a real disk depends on the machine.
 
-    A read takes `mean_ms` on average. Half of the time of all reads goes to one read in TAIL_EVERY.
+    A read waits `mean_ms` on average. One read in TAIL_EVERY takes half of the time of all reads.
     """
 
     def __init__(self, images: Tensor, mean_ms: float) -> None:
@@ -30,6 +30,12 @@ class SlowStore:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def summary(self) -> str:
+        """Returns the waits of its reads in words."""
+        if not self.mean_ms:
+            return "a read does not wait"
+        return f"a read waits {self.mean_ms:g} ms on average, 1 in {TAIL_EVERY} waits much longer"
 
     def read(self, number: int) -> bytes:
         """Returns the content of a file, after a wait."""

@@ -113,6 +113,8 @@ def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device
     if name not in ("cpu", "cuda"):
         raise UserError(f"device {name!r} is not for ranks: use auto, cpu, cuda, or cuda:N for all on one GPU.")
     if name == "cuda" and devices < local_ranks:
+        if local_ranks == 1:
+            raise UserError("this machine has no CUDA device: use --device cpu.")
         raise UserError(
             f"{local_ranks} ranks need {local_ranks} CUDA devices, and this machine has {devices}: "
             "use fewer ranks, or --device cpu."
