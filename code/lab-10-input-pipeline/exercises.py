@@ -25,9 +25,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 def prepare(images: Tensor, mean: Tensor, std: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Returns a batch as a model reads it: float32 [B, C, H, W], contiguous, each channel normalized.
 
-    `images` is uint8 [B, H, W, C], as image decoders return it. Brightness is a byte divided by 255. `mean` and `std`,
-    float32 [C], are the mean and the standard deviation of each channel's brightness over all training pictures. Each
-    pixel becomes (brightness - mean) / std of its channel.
+    `images` is uint8 [B, H, W, C] with B >= 1, as image decoders return it. Brightness is a byte divided by 255. `mean`
+    and `std`, float32 [C], are the mean and the standard deviation of each channel's brightness over all training
+    pictures. Each pixel becomes (brightness - mean) / std of its channel.
 
     With a generator, the pictures are training data and are shifted before they are normalized: each picture by its
     own dy rows down and dx columns to the right (up and left if negative). Pixels that leave the picture are lost, and
@@ -50,8 +50,9 @@ def epoch_indices(size: int, seed: int, epoch: int, rank: int, ranks: int, worke
     workers of all ranks, each sample comes exactly once per epoch. A share may be empty.
 
     The order is random and depends on seed and epoch only: other epochs and other seeds have other orders, and seed 1
-    in epoch 2 has another order than seed 2 in epoch 1. The samples of a rank also change from epoch to epoch, and not
-    only their order. The global random generators are neither used nor changed.
+    in epoch 2 has another order than seed 2 in epoch 1. Each share keeps the order in which a single worker would read
+    all samples. The samples of a rank also change from epoch to epoch, and not only their order. The global random
+    generators are neither used nor changed.
 
     The shares of two ranks differ by at most one sample, and so do the shares of two workers of a rank. With 14
     samples and two workers on each of two ranks, each rank reads 7 samples, 4 by one worker and 3 by the other.
@@ -92,9 +93,9 @@ class TextStream(IterableDataset[dict[str, Tensor]]):
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         """Yields the windows of this worker that remain in the epoch: "x" and "y", int64 [length], "worker", int64 [].
 
-        "worker" is the id in torch.utils.data.get_worker_info(). If that returns None, the training process itself
-        reads, as worker 0 of 1. An iteration fixes its list of windows before its first sample: calls of `advance`
-        after that do not change this iteration.
+        "worker" is the id in torch.utils.data.get_worker_info(). That returns None in the training process, which reads
+        by itself if the stream has no workers: "worker" is then 0. An iteration fixes its list of windows before its
+        first sample: calls of `advance` after that do not change this iteration.
         """
         raise NotImplementedError("TextStream is not written yet. A hint: rankzero hint 10 TextStream")
 
@@ -186,5 +187,8 @@ def train_bpe(text: str, merges: int) -> list[tuple[int, int]]:
 
 
 def encode(text: str, merges: list[tuple[int, int]]) -> list[int]:
-    """Returns the tokens of any text: its bytes in UTF-8, with the merges applied in the order learned."""
+    """Returns the tokens of any text: its bytes in UTF-8, with the merges applied in the order learned.
+
+    `merges` stays unchanged.
+    """
     raise NotImplementedError("encode is not written yet. A hint: rankzero hint 10 encode")

@@ -242,8 +242,8 @@ KNOWN_WRONG = (
         "one_epoch_forever",
         fails=("TextStream/epochs",),
         read=ORDER,
-        explanation="""The epoch never changes: after the last window, every further epoch has the order of the first
-        epoch.""",
+        explanation="""Every epoch has the order of the first epoch: the epoch does not change after the last window, or
+        the iteration does not use it.""",
         change="""
 -            self.epoch, self.taken = self.epoch + 1, [0] * len(self.taken)
 +            self.taken = [0] * len(self.taken)
@@ -417,7 +417,7 @@ KNOWN_WRONG = (
         fails=("pack_documents/mask",),
         read=PACKING,
         explanation="""A token of padding may attend to no token, not even to itself. The softmax over no token is 0/0,
-        which is nan, and nan spreads to the gradients.""",
+        which is nan. (torch's scaled_dot_product_attention returns 0 there, but not every attention does.)""",
         change="""
 -    return ((same & real).tril() | itself)[:, None]
 +    return (same & real).tril()[:, None]

@@ -3,8 +3,8 @@
 #
 # **How much of a step is waiting for data, and which change shortens the waiting?**
 #
-# In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you
-# run the cell, even if it is a guess. Read the [lab page](../../labs/lab-10-input-pipeline.md) beside this notebook. All
+# In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you run
+# the cell, even if it is a guess. Read the [lab page](../../labs/lab-10-input-pipeline.md) beside this notebook. All
 # cells together take under a minute on two CPU cores.
 
 # %%

@@ -57,6 +57,7 @@ def array_equals(name: str, tolerance: float) -> Judge:
 BATCH = all_of(
     says("form", "the batch is {got}; expected {expected}."),
     array_equals("batch", FP32),
+    says("strides", "the batch has strides {got}; a contiguous batch has {expected}."),
     says("unchanged", "an argument is not as it was before the call."),
 )
 
@@ -130,6 +131,7 @@ ORDERS = all_of(
         "Seed 1 in epoch 2 must not have the order of seed 2 in epoch 1.",
     ),
     says("same samples", "rank 0 of 2 reads the same samples in two epochs; expected others."),
+    says("kept", "{got} of {expected} shares keep the order that one worker of one rank reads; expected all."),
     says(
         "repeats",
         "drawn a second time, {got} of {expected} orders are the same; expected all: the order depends on "
@@ -158,6 +160,12 @@ def changes_counted(got: Answers, expected: Answers) -> str | None:
 
 def seeds_differ(got: Answers, expected: Answers) -> str | None:
     """No two workers start the same numbers; a failure names two."""
+    if not equal(got.get("weighted"), []):
+        first, second = items(got.get("weighted"), [None, None])
+        return (
+            "torch's seed is a weighted sum of the four values: the workers whose seed, epoch, rank and worker are "
+            f"{shorten(first)} and {shorten(second)} start alike."
+        )
     answers = [items(got.get(name), expected[name]) for name in ("of sums", "different", "pairs")]
     for generator, of_sums, different, pair, right_of_sums, right in zip(
         GENERATORS, *answers, expected["of sums"], expected["different"], strict=True
@@ -179,6 +187,8 @@ def seeds_differ(got: Answers, expected: Answers) -> str | None:
 # ---------------------------------------------------------------------------------------------------------- TextStream
 def windows_equal(got: Answers, expected: Answers) -> str | None:
     """Each window comes once, in the right form, with its tokens and targets."""
+    if not equal(got.get("iterable"), expected["iterable"]):
+        return "the stream is no IterableDataset: a DataLoader would not iterate over it."
     for forms, right in zip(items(got.get("forms"), expected["forms"]), expected["forms"], strict=True):
         if not equal(forms, right):
             some = forms if isinstance(forms, list) else []
@@ -208,8 +218,12 @@ def stream_shares(got: Answers, expected: Answers) -> str | None:
         return f"{where}: {failure}"
     if not equal(got.get("sizes"), expected["sizes"]):
         return f"{where}: the workers read {shorten(got.get('sizes'))} windows; expected {expected['sizes']}."
-    numbers = got.get("numbers")
-    return None if equal(numbers, expected["numbers"]) else f'{where}: the "worker" of some samples is another worker.'
+    if not equal(got.get("numbers"), expected["numbers"]):
+        return f'{where}: the "worker" of some samples is another worker.'
+    if equal(got.get("ordered"), expected["ordered"]):
+        return None
+    ordered = f"{shorten(got.get('ordered'))} of {expected['ordered']} workers"
+    return f"{where}: {ordered} yield the windows that epoch_indices returns, in its order; expected all."
 
 
 def stream_epochs_differ(got: Answers, expected: Answers) -> str | None:
@@ -220,6 +234,8 @@ def stream_epochs_differ(got: Answers, expected: Answers) -> str | None:
         for number, (times, right) in enumerate(zip(items(epochs, reference), reference, strict=True)):
             if failure := times_text(times, right, "window"):
                 return f"2 ranks {workers}, epoch {number}: {failure}"
+    if failure := times_text(got.get("begun"), expected["begun"], "window"):
+        return f"an iteration during which advance counts all windows of the epoch: {failure}"
     different = items(got.get("different"), expected["different"])
     if equal(different, expected["different"]):
         return None
@@ -244,9 +260,9 @@ def resumes(got: Answers, expected: Answers) -> str | None:
 
 
 def state_is_small(got: Answers, expected: Answers) -> str | None:
-    """The state does not grow with the text, and does not change afterwards."""
-    if not equal(got.get("grows"), expected["grows"]):
-        return "the state of a longer text is longer: it lists windows; expected a few numbers per worker."
+    """The state has plain values, at most one per worker, and does not change afterwards."""
+    if not equal(got.get("form"), expected["form"]):
+        return f"the state {got.get('form')}; expected {expected['form']}, at most one per worker."
     for change, count, right in zip(
         ("the stream goes on", "another stream has loaded it and goes on"),
         items(got.get("changed"), expected["changed"]),
@@ -265,7 +281,8 @@ def state_is_small(got: Answers, expected: Answers) -> str | None:
 
 REFUSED = (
     *("a state of one worker more", "a state of one worker less", "a state of one rank more"),
-    "a state without workers in a stream of one worker",
+    *("a state of one rank less", "a state with the numbers of ranks and workers exchanged"),
+    *("a state without workers in a stream of one worker", "a state of one worker in a stream without workers"),
 )
 
 
@@ -288,6 +305,8 @@ def rows_of(*names: str, case: str = "") -> Judge:
     """Passes if these parts of the packed rows are the reference's, in form and numbers; `case` begins their names."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
+        if not equal(got.get(f"{case}kind"), "Packed"):
+            return f"{EDGES.get(case, '')}pack_documents returned {shorten(got.get(f'{case}kind'))}; expected Packed."
         for name in names:
             form, reference = got.get(f"{case}form of {name}"), expected[f"{case}form of {name}"]
             if not equal(form, reference):
@@ -312,6 +331,7 @@ EDGES = {
     "odd ": "documents of which some are empty or contain eos: ",
     "full ": "documents that fill their rows to the last token: ",
     "none ": "no documents: ",
+    "one ": "one document in rows of 1, with eos 0: ",
 }
 
 
@@ -329,7 +349,9 @@ def mask_equals(got: Answers, expected: Answers) -> str | None:
         return f"the mask is {shorten(got.get('form'))}; expected {expected['form']}."
     mask, reference = got.get("mask"), expected["mask"]
     if not equal(got.get("nan"), expected["nan"]):
-        return f"attention with this mask returns {shorten(got.get('nan'))} numbers that are nan; expected 0."
+        return f"{shorten(got.get('nan'))} tokens may attend to no token at all: their softmax is nan; expected 0."
+    if not equal(got.get("none"), expected["none"]):
+        return f"the mask of 0 rows is {shorten(got.get('none'))}; expected {expected['none']}."
     if equal(mask, reference):
         return says("unchanged", "documents is not as it was before the call.")(got, expected)
     if not isinstance(mask, np.ndarray) or mask.shape != reference.shape or not (mask != reference).any():
@@ -407,13 +429,7 @@ EXERCISES = (
                 "returns contiguous float32 [B, C, H, W], each channel normalized with its own numbers",
                 points=4,
                 probe="prepared",
-                judge=all_of(
-                    BATCH,
-                    says(
-                        "strides",
-                        "the batches without and with a generator have strides {got}; contiguous: {expected}.",
-                    ),
-                ),
+                judge=BATCH,
                 tolerance=FP32,
             ),
             Check(
@@ -514,7 +530,7 @@ EXERCISES = (
                 judge=each_says(
                     "repeats",
                     GENERATORS,
-                    "seeded twice alike, {subject} repeats {got} of {expected} numbers; expected all.",
+                    "seeded twice alike, as in two processes, {subject} repeats {got} of {expected} numbers.",
                 ),
             ),
             Check(
@@ -529,7 +545,12 @@ EXERCISES = (
                 "mixes the four values, so that equal sums give different random numbers",
                 points=1,
                 probe="several_differ",
-                judge=seeds_differ,
+                judge=all_of(
+                    seeds_differ,
+                    each_says(
+                        "lost", GENERATORS, "with {subject}, a large value v and v % 2**32 start the same numbers."
+                    ),
+                ),
                 requires=("seed_worker/differs",),
             ),
         ),
@@ -683,7 +704,11 @@ EXERCISES = (
                 "merges a pair from left to right, without overlap (merge_pair)",
                 points=3,
                 probe="pairs_merged",
-                judge=all_of(merged_equal, says("unchanged", "tokens is not as it was before the call.")),
+                judge=all_of(
+                    merged_equal,
+                    says("unchanged", "tokens is not as it was before the call."),
+                    says("new", "merge_pair returned the list that it got; expected a new list."),
+                ),
             ),
             Check(
                 "train_bpe/learns",
@@ -706,7 +731,7 @@ EXERCISES = (
                 "applies the merges in the order in which they were learned (encode)",
                 points=3,
                 probe="encoded",
-                judge=tokens_equal,
+                judge=all_of(tokens_equal, says("unchanged", "merges is not as it was before the call.")),
                 requires=("train_bpe/merge",),
             ),
         ),

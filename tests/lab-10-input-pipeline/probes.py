@@ -4,7 +4,9 @@ A class of this file plays the loader and its workers in this process: each work
 get_worker_info() returns the worker's number.
 """
 
+import builtins
 import copy
+import itertools
 import json
 import random
 from collections import Counter
@@ -16,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.data import IterableDataset
 from torch.utils.data._utils import worker as torch_worker
 
 from rankzero.exercises.probes.untrusted_values import (
@@ -47,9 +49,26 @@ def failure(action: Callable[[], object]) -> str:
         action()
     except NotImplementedError:
         raise
+    except ValueError:  # or a class of the learner's that is one
+        return "ValueError"
     except BaseException as error:
         return type_name(error)
     return "no error"
+
+
+@contextmanager
+def another_hash(learner: ModuleType) -> Iterator[None]:
+    """Gives `hash` of texts other values in the learner's module, as another process has."""
+
+    def salted(value: Any) -> int:
+        texts = value if isinstance(value, tuple) else (value,)
+        return builtins.hash(value) ^ (0x5BD1E995 * any(isinstance(part, str | bytes) for part in texts))
+
+    vars(learner)["hash"] = salted
+    try:
+        yield
+    finally:
+        del vars(learner)["hash"]
 
 
 def seed_all(seed: int) -> None:
@@ -64,11 +83,11 @@ def next_numbers() -> list[float]:
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
-def some_pictures(draw: random.Random, count: int, sides: tuple[int, int] = (5, 12)) -> Tensor:
+def some_pictures(draw: random.Random, count: int, channels: int) -> Tensor:
     """Returns random pictures uint8 [count, H, W, C], H and W different, each channel with another brightness."""
-    height, width = draw.sample(range(*sides), 2)
+    height, width = draw.sample(range(5, 12), 2)
     generator = torch.Generator().manual_seed(draw.randrange(2**31))
-    low = [draw.randrange(0, 120) for _ in range(draw.choice([2, 3, 3, 4]))]
+    low = [draw.randrange(0, 120) for _ in range(channels)]
     channels = [
         torch.randint(start, start + draw.randrange(20, 130), (count, height, width), generator=generator)
         for start in low
@@ -76,23 +95,26 @@ def some_pictures(draw: random.Random, count: int, sides: tuple[int, int] = (5, 
     return torch.stack(channels, -1).to(torch.uint8)
 
 
-def _prepare_arguments(draw: random.Random, count: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    images = some_pictures(draw, count or draw.randrange(3, 6))
-    channels = images.shape[-1]
+def _prepare_arguments(draw: random.Random, count: int, channels: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    images = some_pictures(draw, count, channels)
     mean = torch.tensor([draw.uniform(0.2, 0.7) for _ in range(channels)])
     return images, mean, torch.tensor([draw.uniform(0.1, 0.4) for _ in range(channels)])
 
 
+def _batch_answers(learner: ModuleType, arguments: tuple[Tensor, ...], *generator: torch.Generator) -> dict[str, Any]:
+    before = [tensor.clone() for tensor in arguments]
+    batch = learner.prepare(*arguments, *generator)
+    same = all(map(torch.equal, before, arguments))
+    strides = list(Tensor.stride(batch)) if is_tensor(batch) else []
+    return {"form": kind_text(batch), "batch": values(batch), "strides": strides, "unchanged": same}
+
+
 def prepared(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A validation batch, and the strides of a batch without and with a generator."""
-    images, mean, std = _prepare_arguments(random.Random(seed))
-    before = [tensor.clone() for tensor in (images, mean, std)]
+    """A validation batch of pictures of 2 or 4 channels, which are not contiguous."""
+    draw = random.Random(seed)
+    images, mean, std = _prepare_arguments(draw, draw.randrange(3, 6), draw.choice([2, 4]))
     seed_all(seed)  # an answer that draws from a global generator makes the same mistake in each process
-    batch = learner.prepare(images, mean, std)
-    same = all(map(torch.equal, before, (images, mean, std)))
-    shifted_batch = learner.prepare(images, mean, std, torch.Generator().manual_seed(seed % 2**31))
-    strides = [list(Tensor.stride(value)) if is_tensor(value) else [] for value in (batch, shifted_batch)]
-    return {"form": kind_text(batch), "batch": values(batch), "unchanged": same, "strides": strides}
+    return _batch_answers(learner, (images.transpose(1, 2).contiguous().transpose(1, 2), mean, std))
 
 
 def without_generator(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -105,14 +127,11 @@ def without_generator(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def shifted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A training batch of so many pictures that some move in each direction, and what is left of the arguments."""
+    """A training batch of so many pictures that some move in each direction."""
     draw = random.Random(seed)
-    images, mean, std = _prepare_arguments(draw, draw.randrange(24, 30))
-    before = [tensor.clone() for tensor in (images, mean, std)]
+    arguments = _prepare_arguments(draw, draw.randrange(24, 30))
     seed_all(seed + 1)  # not the given generator's numbers
-    batch = learner.prepare(images, mean, std, torch.Generator().manual_seed(seed % 2**31))
-    same = all(map(torch.equal, before, (images, mean, std)))
-    return {"form": kind_text(batch), "batch": values(batch), "unchanged": same}
+    return _batch_answers(learner, arguments, torch.Generator().manual_seed(seed % 2**31))
 
 
 def numbers_drawn(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -121,7 +140,7 @@ def numbers_drawn(learner: ModuleType, seed: int) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(draw.randrange(2**31))
     seed_all(seed)
     for _ in range(2):
-        learner.prepare(*_prepare_arguments(draw), generator)
+        learner.prepare(*_prepare_arguments(draw, draw.randrange(3, 6)), generator)
     return {"own": torch.rand(2, generator=generator).tolist(), "global": next_numbers()}
 
 
@@ -197,31 +216,39 @@ def share_sizes(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {"cases": cases, "sizes": sizes}
 
 
+RADICES = 2, 3, 4, 8, 10, 16, 17, 31, 32, 64, 100, 128, 256, 1000, 1024, 10_000, 65_536, 100_000, 1_000_003
+
+
 def orders(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Orders of several seeds and epochs, each drawn twice; how many differ, and how random they are."""
+    """Orders of several seeds and epochs; how many differ, repeat, and are kept by the shares; how random they are."""
     draw = random.Random(seed)
     size, start, epoch = draw.randrange(150, 300), draw.randrange(1, 50), draw.randrange(1, 50)
-    count = draw.randrange(6, 40)  # of epochs in a row
+    count = draw.randrange(66, 80)  # of epochs in a row
 
     def order(*case: int) -> list[int]:
         return _shares(learner, size, *case, 1, 1)[0][0][0]
 
     epochs = [order(start, epoch + number) for number in range(count)]
-    pairs = [(start + number, epoch + 60) for number in range(3)] + [
-        (epoch + 60, start + number) for number in range(3)
-    ]
+    pairs = {(start, epoch), (start + 1, epoch), (start, epoch + 1), (epoch + 60, start), (start, epoch + 60)}
+    for radix in RADICES:  # those that seed * radix + epoch, or seed + radix * epoch, gives one order
+        pairs |= {(start, epoch + radix), (start + radix, epoch)}
     a, b, c = (draw.randrange(1, 10) for _ in range(3))
-    pairs += [(a, 10 * b + c), (10 * a + b, c)]  # the same digits in a row
-    several = [order(*pair) for pair in pairs]
+    pairs |= {(a, 10 * b + c), (10 * a + b, c)}  # the same digits in a row
+    several = [order(*pair) for pair in sorted(pairs)]
     seed_all(draw.randrange(1000))  # has no influence
-    again = [order(start, epoch + number) for number in range(count)]
+    with another_hash(learner):
+        again = [order(start, epoch + number) for number in range(count)]
     neighbors = sum(abs(a - b) == 1 for order in epochs[:6] for a, b in pairwise(order))
     first, second = (set(_shares(learner, size, start, epoch + later, 2, 1)[0][0][0]) for later in (0, 1))
+    ranks = _shares(learner, size, start, epoch, draw.randrange(2, 4), draw.randrange(2, 5))[0]
+    places = {sample: place for place, sample in enumerate(epochs[0])}
+    kept = [[places.get(sample, -1) for sample in share] for rank in ranks for share in rank]
     return {
         "size": size,
         "epochs": len(set(map(tuple, epochs))),
         "pairs": len(set(map(tuple, several))),
         "repeats": sum(one == other for one, other in zip(epochs, again, strict=True)),
+        "kept": sum(share == sorted(share) for share in kept),
         "in order": neighbors > size,  # of 6 orders; 12 are expected of random ones, whatever their size
         "same samples": first == second,
     }
@@ -234,9 +261,6 @@ def generators_left(learner: ModuleType, seed: int) -> dict[str, Any]:
     for epoch in range(2):
         learner.epoch_indices(draw.randrange(20, 50), draw.randrange(100), epoch, 1, 2, 0, 2)
     return {"numbers": next_numbers()}
-
-
-RADICES = 2, 3, 4, 8, 10, 16, 32, 64, 100, 128, 256, 1000, 1024, 10_000, 65_536, 100_000, 1_000_003
 
 
 def _numbers_of(learner: ModuleType, case: tuple[int, ...]) -> list[float]:
@@ -267,16 +291,17 @@ def _seeds(draw: random.Random) -> list[tuple[int, ...]]:
 
 
 def seeds_repeat(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Seeds several workers twice, with other numbers drawn in between: how many start the same numbers again."""
+    """Seeds several workers twice, two of them with large values: how many start the same numbers again."""
     draw = random.Random(seed)
     cases = [tuple(draw.randrange(50) for _ in range(4)) for _ in range(draw.randrange(5, 60))]
-    cases += [(2 ** draw.randrange(33, 70) + draw.randrange(9), 1, 0, 0), (0, 0, 0, 2**32 + draw.randrange(9))]
     repeats = [0, 0, 0]
-    for case in cases:
+    for case in [*cases, *_large(draw)]:
         first = _numbers_of(learner, case)
         seed_all(draw.randrange(1000))
         random.random()
-        for place, (one, other) in enumerate(zip(first, _numbers_of(learner, case), strict=True)):
+        with another_hash(learner):
+            again = _numbers_of(learner, case)
+        for place, (one, other) in enumerate(zip(first, again, strict=True)):
             repeats[place] += one == other
     return {"repeats": repeats, "count": len(cases)}
 
@@ -310,7 +335,45 @@ def several_differ(learner: ModuleType, seed: int) -> dict[str, Any]:
         "different": [len(set(generator)) for generator in zip(*numbers, strict=True)],
         "of sums": [len(set(generator)) for generator in zip(*equal_sums, strict=True)],
         "pairs": pairs,
+        "weighted": _weighted_pair(learner, cases[0]),
+        "lost": _high_bits_lost(learner, _large(draw)),
     }
+
+
+def _large(draw: random.Random) -> list[tuple[int, ...]]:
+    return [(2 ** draw.randrange(33, 70) + draw.randrange(9), 1, 0, 0), (0, 0, 0, 2**32 + draw.randrange(9))]
+
+
+def _high_bits_lost(learner: ModuleType, cases: list[tuple[int, ...]]) -> list[int]:
+    """Returns for each generator how many of the cases start the numbers of their lowest 32 bits; -1 if one fails."""
+    lost = [0, 0, 0]
+    for case in cases:
+        if failure(lambda: learner.seed_worker(*case)) != "no error":  # noqa: B023
+            return [-1, -1, -1]
+        low = tuple(number % 2**32 for number in case)
+        for place, (one, other) in enumerate(zip(_numbers_of(learner, case), _numbers_of(learner, low), strict=True)):
+            lost[place] += one == other
+    return lost
+
+
+def _weighted_pair(learner: ModuleType, case: tuple[int, ...]) -> list[list[int]]:
+    """Returns two fours with one seed of torch if that is a weighted sum of the four numbers; none otherwise."""
+
+    def seed_of(*numbers: int) -> int:
+        learner.seed_worker(*numbers)
+        return torch.initial_seed()
+
+    def moved(place: int, by: int) -> tuple[int, ...]:
+        return (*case[:place], case[place] + by, *case[place + 1 :])
+
+    weights = [seed_of(*moved(place, 1)) - seed_of(*case) for place in range(4)]
+    for left in range(4):
+        for right in range(left):
+            if all(0 < weights[place] < 2**40 for place in (left, right)):
+                pair = moved(left, weights[right]), moved(right, weights[left])
+                if seed_of(*pair[0]) == seed_of(*pair[1]):
+                    return [list(numbers) for numbers in pair]
+    return []
 
 
 def _first_pair(cases: list[tuple[int, ...]], numbers: list[float]) -> list[list[int]]:
@@ -422,11 +485,13 @@ def stream_windows(learner: ModuleType, seed: int) -> dict[str, Any]:
     window's: a number of windows that is wrong by one is wrong for one of the two.
     """
     draw = random.Random(seed)
-    answers: dict[str, Any] = {"windows": [], "forms": [], "x": [], "y": []}
+    answers: dict[str, Any] = {"windows": [], "forms": [], "x": [], "y": [], "iterable": 0}
     for left_over in (0, -1):
         text = Text(draw, draw.randrange(5, 15), left_over)
+        stream = text.stream(learner, 0, 1, 0)
+        answers["iterable"] += isinstance(stream, IterableDataset)
         with worker_info(0, 0, None):
-            samples = list(text.stream(learner, 0, 1, 0))[: 2 * text.windows]
+            samples = list(stream)[: 2 * text.windows]
         found = [dict_items(sample) or {} for sample in sorted(samples, key=text.window)]
         answers["windows"].append(_times([text.window(sample) for sample in samples], text.windows))
         forms = {f"{name}: {kind_text(sample.get(name))}" for sample in found for name in ("x", "y", "worker")}
@@ -442,14 +507,16 @@ def stream_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     ranks, workers = draw.randrange(2, 5), draw.randrange(2, 5)
     text = Text(draw, ranks * workers * draw.randrange(2, 5) + draw.randrange(1, ranks * workers))
-    windows, sizes, numbers = [], [], []
+    windows, sizes, numbers, ordered = [], [], [], 0
     for rank in range(ranks):
         counts = []
         for worker in range(workers):
             stream = copy.deepcopy(text.stream(learner, rank, ranks, workers))
             with worker_info(worker, workers, stream):
                 samples = list(stream)[: 2 * text.windows]
-            windows += [text.window(sample) for sample in samples]
+            read = [text.window(sample) for sample in samples]
+            windows += read
+            ordered += read == _indices(learner.epoch_indices(text.windows, text.seed, 0, rank, ranks, worker, workers))
             counts.append(len(samples))
             numbers += [plain_number(sample["worker"]) == worker for sample in samples]
         sizes.append(sorted(counts))
@@ -458,35 +525,45 @@ def stream_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
         "times": _times(windows, text.windows),
         "sizes": sorted(sizes),
         "numbers": sum(numbers),
+        "ordered": ordered,
     }
 
 
 def stream_epochs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three epochs in a row on two ranks, with and without workers; the last is interrupted and resumed."""
+    """Three epochs in a row on two ranks, with and without workers; the last is interrupted and resumed.
+
+    The ranks have shares of different sizes. Then a run trains on all windows while it iterates over the first epoch.
+    """
     draw = random.Random(seed)
     times, different = [], []
-    for workers in (0, draw.randrange(2, 4)):
-        text = Text(draw, draw.randrange(30, 50))
+    for workers, size in ((0, 1), (draw.randrange(2, 4), 2)):
+        text = Text(draw, 2 * draw.randrange(15, 25) + 1)
         streams = [text.stream(learner, rank, 2, workers) for rank in range(2)]
-        epochs = [[_read(text, stream, workers, 2) for stream in streams] for _ in range(2)]
+        epochs = [[_read(text, stream, workers, size) for stream in streams] for _ in range(2)]
         epochs.append([])
         for rank, stream in enumerate(streams):
-            before = _read(text, stream, workers, 2, draw.randrange(1, 4))
+            before = _read(text, stream, workers, size, draw.randrange(1, 4))
             resumed = text.stream(learner, rank, 2, workers)
             resumed.load_state_dict(_saved(stream))
-            epochs[-1].append(before + _read(text, resumed, workers, 2))
+            epochs[-1].append(before + _read(text, resumed, workers, size))
         times.append([_times([*epoch[0], *epoch[1]], text.windows) for epoch in epochs])
         different.append(len({str(epoch) for epoch in epochs}))
-    return {"times": times, "different": different}
+    stream = text.stream(learner, 0, 1, 0)
+    with worker_info(0, 0, None):
+        iteration = iter(stream)
+        first = [next(iteration)]
+        stream.advance(torch.zeros(text.windows, dtype=torch.int64))  # the next epoch begins
+        begun = [text.window(sample) for sample in first + list(itertools.islice(iteration, 2 * text.windows))]
+    return {"times": times, "different": different, "begun": _times(begun, text.windows)}
 
 
 def stream_resumed(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Stops each of several ranks at random places, resumes from their states, and reads the epoch to its end."""
     draw = random.Random(seed)
     cases, times, orders = [], [], []
-    for workers in (draw.randrange(2, 5), 0, draw.randrange(1, 5)):
+    for workers, turns in ((draw.randrange(2, 5), 1), (0, draw.randrange(2)), (draw.randrange(1, 5), 0)):
         ranks, size = draw.randrange(1, 4), draw.randrange(1, 5)
-        batches = workers * draw.randrange(2) + draw.randrange(1, max(workers, 2))  # some workers are a batch ahead
+        batches = workers * turns + draw.randrange(1, max(workers, 2))  # some workers are a batch ahead
         text = Text(draw, ranks * (draw.randrange(4, 8) + size * batches) + draw.randrange(ranks))
         cases.append([ranks, workers, size, batches])
         windows, same = [], []
@@ -506,20 +583,42 @@ def stream_resumed(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def _saved(stream: Any) -> Any:
-    """Returns the state after a way through a file that keeps plain values alone."""
-    return json.loads(json.dumps(stream.state_dict()))
+    """Returns the state after a way through a file of plain values, or a copy of a state that is none."""
+    state = stream.state_dict()
+    try:
+        return json.loads(json.dumps(state))
+    except TypeError:
+        return copy.deepcopy(state)
+
+
+def _state_form(state: Any, workers: int) -> str:
+    """Returns what is wrong with a state: its values must be ints, and lists of at most one int per worker."""
+    entries = dict_items(state)
+    if entries is None:
+        return f"is {kind_text(state)}"
+    for name, value in entries.items():
+        if type(value) is list and any(type(item) is not int for item in value):
+            return f"has under {name!r} a list with other values than ints"
+        if type(value) is list and len(value) > workers:
+            return f"has under {name!r} more than one number per worker"
+        if type(value) not in (int, list):
+            return f"has under {name!r} a value of type {type_name(value)}"
+    return "ints and lists of ints"
 
 
 def stream_state(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The state: whether it grows with the text, and whether it changes when the run goes on or is loaded."""
+    """The state: its form, and whether it changes when the run goes on or is loaded."""
     draw = random.Random(seed)
-    workers, sizes, changed, read = draw.randrange(2, 6), [], [0, 0], []
-    size, batches = draw.randrange(1, 6), draw.randrange(2, 12)
-    for windows in (300, 3000):
+    workers, changed, read, forms = draw.randrange(2, 6), [0, 0], [], []
+    size, batches = draw.randrange(1, 6), draw.randrange(7, 12)
+    for windows in (300, 1000):
         text = Text(draw, windows)
         stream = text.stream(learner, 0, 1, workers)
         read.append(len(_read(text, stream, workers, size, batches)))
         state = stream.state_dict()
+        forms.append(_state_form(state, workers))
+        if forms[-1] != "ints and lists of ints":
+            break
         before = copy.deepcopy(state)
         other = text.stream(learner, 0, 1, workers)
         other.load_state_dict(copy.deepcopy(state))
@@ -529,29 +628,31 @@ def stream_state(learner: ModuleType, seed: int) -> dict[str, Any]:
                 other.load_state_dict(state)
             read.append(len(_read(text, reader, workers, size, batches)))
             changed[number] += state != before
-        sizes.append(len(json.dumps(before)))
-    return {"grows": sizes[1] > sizes[0] + 8 * workers, "changed": changed, "read": read}
+    return {"form": forms[-1], "changed": changed, "read": read}
 
 
 def stream_refuses(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Loads states of other numbers of ranks and workers; then reads on where the stream was."""
     draw = random.Random(seed)
-    ranks, workers = draw.randrange(2, 4), draw.randrange(2, 5)
-    text = Text(draw, draw.randrange(40, 200))
+    ranks = draw.randrange(3, 5)
+    workers = draw.choice([number for number in range(2, 6) if number != ranks])
+    text = Text(draw, draw.randrange(60, 200))
     stream = text.stream(learner, 1, ranks, workers)
     whole = _read(text, text.stream(learner, 1, ranks, workers), workers, 2)
     before = _read(text, stream, workers, 2, draw.randrange(2) * workers + draw.randrange(1, workers))
     ended = []
-    for other_ranks, other_workers in ((ranks, workers + 1), (ranks, workers - 1), (ranks + 1, workers)):
+    others = (ranks, workers + 1), (ranks, workers - 1), (ranks + 1, workers), (ranks - 1, workers), (workers, ranks)
+    for other_ranks, other_workers in others:
         other = text.stream(learner, 1, other_ranks, other_workers)
         _read(text, other, other_workers, 2)  # the state is of another epoch, too
         _read(text, other, other_workers, 2, 1)
         state = _saved(other)
         ended.append(failure(lambda: stream.load_state_dict(state)))  # noqa: B023
     after = _read(text, stream, workers, 2)
-    none, one = (text.stream(learner, 0, 1, count) for count in (0, 1))
-    _read(text, none, 0, 2, 2)
-    ended.append(failure(lambda: one.load_state_dict(_saved(none))))
+    for counts in ((0, 1), (1, 0)):
+        source, target = (text.stream(learner, 0, 1, count) for count in counts)
+        _read(text, source, counts[0], 2, 2)
+        ended.append(failure(lambda: target.load_state_dict(_saved(source))))  # noqa: B023
     return {"ended": ended, "read": [len(before + after), len(set(before + after) & set(whole))]}
 
 
@@ -559,15 +660,17 @@ def stream_refuses(learner: ModuleType, seed: int) -> dict[str, Any]:
 def _rows(learner: ModuleType, documents: list[list[int]], length: int, eos: int) -> dict[str, Any]:
     before = copy.deepcopy(documents)
     returned = learner.pack_documents(documents, length, eos)
+    packed_kind = "Packed" if isinstance(returned, learner.Packed) else kind_text(returned)
     parts = tuple_items(returned, 4) or (None,) * 4
     names = "tokens", "targets", "documents", "positions"
     forms = {f"form of {name}": kind_text(part) for name, part in zip(names, parts, strict=True)}
     arrays = dict(zip(names, map(values, parts), strict=True))
-    return {"unchanged": documents == before, **forms, **arrays}
+    return {"kind": packed_kind, "unchanged": documents == before, **forms, **arrays}
 
 
 def _documents(draw: random.Random, count: int, lengths: tuple[int, int]) -> list[list[int]]:
-    return [[draw.randrange(1, 50) for _ in range(draw.randrange(*lengths))] for _ in range(count)]
+    large = draw.choice([50, 100_000])
+    return [[draw.randrange(100, 100 + large) for _ in range(draw.randrange(*lengths))] for _ in range(count)]
 
 
 def packed(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -590,17 +693,16 @@ def packed_long(learner: ModuleType, seed: int) -> dict[str, Any]:
     length = draw.randrange(4, 7)
     documents = _documents(draw, draw.randrange(3, 6), (length, 4 * length))
     if sum(len(document) + 1 for document in documents) % length == 0:
-        documents[-1].append(draw.randrange(1, 50))
+        documents[-1].append(draw.randrange(100, 150))
     return _rows(learner, documents, length, draw.randrange(60, 90))
 
 
 def packed_edges(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Packs documents that are empty or contain eos, documents that fill their rows to the last token, and none."""
+    """Packs documents that are empty or contain eos, that fill their rows to the last token, rows of 1, and none."""
     draw = random.Random(seed)
     eos = draw.randrange(60, 90)
-    odd = _documents(draw, draw.randrange(4, 7), (3, 8))
-    for document in odd[1::2]:
-        document[draw.randrange(len(document) - 1)] = eos
+    odd = [[], *_documents(draw, draw.randrange(4, 7), (3, 8))]
+    odd[1][0], odd[2][-1] = eos, eos
     odd.insert(draw.randrange(1, len(odd)), [])
     tokens = sum(len(document) + 1 for document in odd)
     odd_length = draw.choice([length for length in range(6, 10) if tokens % length])  # the last row has padding
@@ -608,38 +710,40 @@ def packed_edges(learner: ModuleType, seed: int) -> dict[str, Any]:
     full = _documents(draw, draw.randrange(3, 6), (2, 9))
     total = sum(len(document) + 1 for document in full)
     full += _documents(draw, 1, (2 * length - total % length - 1, 2 * length - total % length))
+    cases = {"odd": (odd, odd_length, eos), "full": (full, length, eos), "none": ([], length, eos)}
+    cases["one"] = _documents(draw, 1, (2, 4)), 1, 0
     return {
         f"{case} {name}": value
-        for case, arguments in (("odd", (odd, odd_length)), ("full", (full, length)), ("none", ([], length)))
-        for name, value in _rows(learner, *arguments, eos).items()
+        for case, arguments in cases.items()
+        for name, value in _rows(learner, *arguments).items()
     }
 
 
 def mask(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The mask of rows of several documents, some with padding at their end, and what attention returns with it."""
+    """The mask of rows of several documents, some with padding at their end, a softmax with it, and that of no row."""
     draw = random.Random(seed)
     rows, length, number = [], draw.randrange(7, 12), 0
     for padding in (False, True, True):
         row: list[int] = []
         while len(row) < length:
-            row += [number] * draw.randrange(1, 5)
+            row += [number] * draw.randrange(1 if rows or row else 2, 5)
             number += draw.randrange(1, 3)
         start = draw.randrange(2, length - 2) if padding else length
         rows.append(row[:start] + [-1] * (length - start))
     documents = torch.tensor(rows)
     before = documents.clone()
     returned = learner.document_mask(documents)
-    allowed, size = values(returned), len(rows)
-    q, k, v = torch.randn(3, size, 2, length, 4, generator=torch.Generator().manual_seed(seed % 2**31))
-    attended = -1
-    if allowed is not None and allowed.shape == (size, 1, length, length):
-        attended = int(F.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(allowed) > 0).isnan().sum())
+    allowed, shape = values(returned), (len(rows), 1, length, length)
+    weights = None
+    if allowed is not None and allowed.shape == shape:
+        weights = torch.zeros(shape).masked_fill(torch.from_numpy(allowed) == 0, float("-inf")).softmax(-1)
     return {
         "form": kind_text(returned),
+        "none": kind_text(learner.document_mask(documents[:0])),
         "mask": allowed,
         "documents": values(before),
         "unchanged": bool(torch.equal(documents, before)),
-        "nan": attended,
+        "nan": -1 if weights is None else int(weights.isnan().any(-1).sum()),
     }
 
 
@@ -668,16 +772,19 @@ def pairs_merged(learner: ModuleType, seed: int) -> dict[str, Any]:
         cases.append((tokens, pair, draw.randrange(300, 400)))
     end = draw.randrange(300)
     cases += [([end + 1, end], (end, end + 2), 400), ([end], (end, end), 400), ([], (end, end), 400)]
+    digit = draw.randrange(1, 10)  # as text, "7 7" is in "77 7"
+    cases += [([11 * digit, digit, digit, digit], (digit, digit), 400), ([1, 2, 2, 1, 2], (1, 2), 1)]
     before = copy.deepcopy(cases)
-    merged = [ints(learner.merge_pair(*case)) for case in cases]
+    returned = [learner.merge_pair(*case) for case in cases]
     return {
         "cases": [[tokens, list(pair), new] for tokens, pair, new in before],
-        "merged": merged,
+        "merged": list(map(ints, returned)),
+        "new": not any(value is case[0] for value, case in zip(returned, cases, strict=True)),
         "unchanged": cases == before,
     }
 
 
-WORDS = "low lower lowest new newer wide widest the then there abab aaaa über naïve tree été 猫 🐈"
+WORDS = "low lower lowest new newer wide widest The then There abab aaaa Über naïve tree été 猫 🐈"
 ACCENTS = ["été", "née", "allée", "fée", "thé", "pré"]  # é is the bytes 195 and 169, most often a pair
 
 
@@ -728,16 +835,19 @@ def bpe_ties(learner: ModuleType, seed: int) -> dict[str, Any]:
         draw.shuffle(pieces)
         texts.append("".join(f"{piece}{mark}" for piece, mark in zip(pieces, "01234567", strict=True)))
         counts.append(3)
+    a, b, c = sorted(draw.sample("abcdefghijklmnop", 3))
+    texts += [f"{a}{c}0{a}{b}1{a}{c}2{a}{b}3", f"{c * 4}0{a}{b}1{a}{b}"]  # the first token ties; overlap decides
+    counts += [2, 1]
     some = "".join(draw.sample("abcdefghijklmnop", 5))
-    texts += [some * 2, some[:3] * 3 + some, some, some[:1], "", some * 3]
-    counts += [50, 50, 50, 50, 50, 0]
+    texts += [some * 2, some[:3] * 3 + some, some, some[:1], "", f"\n\n{some}\n\n", some.upper() + some, some * 3]
+    counts += [50, 50, 50, 50, 50, 50, 50, 0]
     learned = [_merges(learner.train_bpe(text, count)) for text, count in zip(texts, counts, strict=True)]
     return {"texts": texts, "learned": learned}
 
 
 def _some_merges(draw: random.Random) -> list[tuple[int, int]]:
-    """Returns merges over the letters a to c, most of which compete for the same letters: their order decides."""
-    letters = list(b"abc")
+    """Returns merges over a, b and the space, most of which compete for the same letters: their order decides."""
+    letters = list(b"ab ")
     merges = draw.sample([(left, right) for left in letters for right in letters], 6)
     for number in range(3):
         pair = draw.choice([(256 + number, draw.choice(letters)), (draw.choice(letters), 256 + number)])
@@ -746,12 +856,18 @@ def _some_merges(draw: random.Random) -> list[tuple[int, int]]:
 
 
 def encoded(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Encodes letters with merges that compete for them, and characters of two to four bytes."""
+    """Encodes letters with merges that compete for them, characters of two to four bytes, and nothing."""
     draw = random.Random(seed)
     merges = [_some_merges(draw) for _ in range(4)]
-    texts = ["".join(draw.choices("abc", k=draw.randrange(20, 60))) for _ in merges]
-    merges.append([(195, 169), (240, 159), (97, 98), (230, 151), (259, 165)])
-    texts.append("É日" + "".join(draw.choices("abABÉé日🐈 ñ", k=draw.randrange(20, 40))))
+    texts = ["".join(draw.choices("ab ", k=draw.randrange(20, 60))) for _ in merges]
+    merges += [[(195, 169), (240, 159), (97, 98), (230, 151), (259, 165)], [(97, 98)], []]
+    odd = "".join(draw.choices("abABÉé日🐈\n ñ", k=draw.randrange(20, 40)))
+    texts += [f" É日e\u0301{odd}\n ", "", "ab"]
     before = copy.deepcopy(merges)
     tokens = [ints(learner.encode(text, pairs)) for text, pairs in zip(texts, merges, strict=True)]
-    return {"texts": texts, "merges": [[list(pair) for pair in pairs] for pairs in before], "tokens": tokens}
+    return {
+        "texts": texts,
+        "merges": [[list(pair) for pair in pairs] for pairs in before],
+        "tokens": tokens,
+        "unchanged": merges == before,
+    }
