@@ -123,7 +123,8 @@ def global_numbers(name: str, when: str) -> Judge:
 
 ORDERS = all_of(
     says("size", "the answer `size` does not have the form that the probe gives it."),
-    says("in order", "neighboring samples follow one another: the order is not random."),
+    says("regular", "in {got} of 6 epochs, the samples follow one another at regular distances: no random order."),
+    says("another size", "with the same seed and epoch, but 5 samples more, not each sample comes once."),
     says("epochs", "{expected} epochs of one seed have {got} different orders; expected {expected}."),
     says(
         "pairs",

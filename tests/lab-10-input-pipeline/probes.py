@@ -181,17 +181,17 @@ def _times(samples: list[int], size: int) -> list[int]:
 def _cases(draw: random.Random) -> list[list[int]]:
     """Returns sizes, seeds, epochs, ranks and workers.
 
-    In the first case at least 2 samples are left over, and at most ranks x workers - 2: a stride of ranks x workers
-    then gives one rank at least 2 samples more than another. In the last case there are more workers than samples.
+    In the first case, 2 or more samples are left over by the ranks, and 2 or more of each rank's share by its workers:
+    whoever gets all of them has at least 2 too many. In the last case there are more workers than samples.
     """
-    cases = []
-    for fewest in (2, 1, 1):
+    ranks, workers = draw.randrange(3, 5), draw.randrange(4, 6)
+    left_over = ranks * draw.randrange(2, workers - 1) + draw.randrange(2, ranks)
+    sizes = [(draw.randrange(3, 9) * ranks * workers + left_over, ranks, workers)]
+    for _ in range(2):
         ranks, workers = draw.randrange(2, 5), draw.randrange(2, 6)
-        left_over = draw.randrange(fewest, ranks * workers - fewest + 1)
-        size = draw.randrange(3, 9) * ranks * workers + left_over
-        cases.append([size, draw.randrange(100), draw.randrange(10), ranks, workers])
-    cases.append([draw.randrange(1, 6), draw.randrange(100), draw.randrange(10), 3, draw.randrange(2, 5)])
-    return cases
+        sizes.append((draw.randrange(3 * ranks * workers, 9 * ranks * workers) | 1, ranks, workers))
+    sizes.append((draw.randrange(1, 6), 3, draw.randrange(2, 5)))
+    return [[size, draw.randrange(100), draw.randrange(10), *rest] for size, *rest in sizes]
 
 
 def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -216,13 +216,13 @@ def share_sizes(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {"cases": cases, "sizes": sizes}
 
 
-RADICES = 2, 3, 4, 8, 10, 16, 17, 31, 32, 64, 100, 128, 256, 1000, 1024, 10_000, 65_536, 100_000, 1_000_003
+RADICES = 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 20, 24, 31, 32, 48, 64, 100, 128, 256, 1000, 1024, 10_000, 65_536, 10**6
 
 
 def orders(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Orders of several seeds and epochs; how many differ, repeat, and are kept by the shares; how random they are."""
     draw = random.Random(seed)
-    size, start, epoch = draw.randrange(150, 300), draw.randrange(1, 50), draw.randrange(1, 50)
+    size, start, epoch = draw.randrange(40, 60), draw.randrange(1, 50), draw.randrange(1, 50)
     count = draw.randrange(66, 80)  # of epochs in a row
 
     def order(*case: int) -> list[int]:
@@ -231,14 +231,14 @@ def orders(learner: ModuleType, seed: int) -> dict[str, Any]:
     epochs = [order(start, epoch + number) for number in range(count)]
     pairs = {(start, epoch), (start + 1, epoch), (start, epoch + 1), (epoch + 60, start), (start, epoch + 60)}
     for radix in RADICES:  # those that seed * radix + epoch, or seed + radix * epoch, gives one order
-        pairs |= {(start, epoch + radix), (start + radix, epoch)}
+        pairs |= {(start, epoch + radix % 1025), (start + radix, epoch)}  # an answer may draw the earlier epochs first
     a, b, c = (draw.randrange(1, 10) for _ in range(3))
     pairs |= {(a, 10 * b + c), (10 * a + b, c)}  # the same digits in a row
     several = [order(*pair) for pair in sorted(pairs)]
     seed_all(draw.randrange(1000))  # has no influence
     with another_hash(learner):
         again = [order(start, epoch + number) for number in range(count)]
-    neighbors = sum(abs(a - b) == 1 for order in epochs[:6] for a, b in pairwise(order))
+    strides = [len({(b - a) % size for a, b in pairwise(order)}) for order in epochs[:6]]
     first, second = (set(_shares(learner, size, start, epoch + later, 2, 1)[0][0][0]) for later in (0, 1))
     ranks = _shares(learner, size, start, epoch, draw.randrange(2, 4), draw.randrange(2, 5))[0]
     places = {sample: place for place, sample in enumerate(epochs[0])}
@@ -249,7 +249,8 @@ def orders(learner: ModuleType, seed: int) -> dict[str, Any]:
         "pairs": len(set(map(tuple, several))),
         "repeats": sum(one == other for one, other in zip(epochs, again, strict=True)),
         "kept": sum(share == sorted(share) for share in kept),
-        "in order": neighbors > size,  # of 6 orders; 12 are expected of random ones, whatever their size
+        "regular": sum(count < size / 4 for count in strides),  # a random order has about 0.63 * size strides
+        "another size": sorted(_shares(learner, size + 5, start, epoch, 1, 1)[0][0][0]) == list(range(size + 5)),
         "same samples": first == second,
     }
 
@@ -678,7 +679,7 @@ def packed(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     length, eos = draw.randrange(8, 14), draw.randrange(60, 90)
     documents = []
-    for _ in range(draw.randrange(2, 4)):
+    for _ in range(draw.randrange(5, 8)):
         first = draw.randrange(2, length - 3)
         documents += _documents(draw, 1, (first, first + 1)) + _documents(
             draw, 1, (length - first - 2, length - first - 1)
