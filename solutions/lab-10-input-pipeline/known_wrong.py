@@ -115,17 +115,6 @@ KNOWN_WRONG = (
     ),
     # --------------------------------------------------------------------------------------------------- epoch_indices
     KnownWrong(
-        "divided_by_worker_alone",
-        fails=("epoch_indices/once",),
-        read=SHARES,
-        explanation="""The samples are divided among the workers of a rank, but all ranks read the same samples. DDP
-        then averages equal gradients, so a step on N ranks equals a step on one rank.""",
-        change="""
--    return torch.from_numpy(order[rank::ranks][worker::workers].copy())
-+    return torch.from_numpy(order[worker::workers].copy())
-""",
-    ),
-    KnownWrong(
         "each_rank_its_own_order",
         fails=("epoch_indices/once",),
         read=ORDER,
@@ -410,17 +399,6 @@ KNOWN_WRONG = (
         change="""
 -    return ((same & real).tril() | itself)[:, None]
 +    return (torch.ones_like(same & real).tril() | itself)[:, None]
-""",
-    ),
-    KnownWrong(
-        "padding_attends_to_nothing",
-        fails=("pack_documents/mask",),
-        read=PACKING,
-        explanation="""A token of padding may attend to no token, not even to itself. The softmax over no token is 0/0,
-        which is nan. (torch's scaled_dot_product_attention returns 0 there, but not every attention does.)""",
-        change="""
--    return ((same & real).tril() | itself)[:, None]
-+    return (same & real).tril()[:, None]
 """,
     ),
     # ------------------------------------------------------------------------------------------------------- train_bpe

@@ -1,34 +1,8 @@
 """Lab 09, checks: what each exercise's code must do, for how many points, and how a mistake is worded."""
 
-from typing import Any
-
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import all_of, equals_reference, mismatch_text, shorten
+from rankzero.exercises.checks.judges import all_of, each_says, equals_reference, items, mismatch_text, says, shorten
 from rankzero.exercises.probes.answers import Answers, equal
-
-
-def items(got: object, expected: list[Any]) -> list[Any]:
-    """Returns the list `got` if it is as long as `expected`, and otherwise as many times None."""
-    return got if isinstance(got, list) and len(got) == len(expected) else [None] * len(expected)
-
-
-def says(name: str, failure: str) -> Judge:
-    """Passes if the answer `name` equals the reference's; `failure` may show both, as {got} and {expected}."""
-    return equals_reference(name, 0, lambda got, expected: failure.format(got=shorten(got), expected=shorten(expected)))
-
-
-def each_says(name: str, subjects: tuple[str, ...], failure: str) -> Judge:
-    """Passes if each item of the list `name` equals the reference's; the failure begins with the item's subject."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        for subject, item, reference in zip(
-            subjects, items(got.get(name), expected[name]), expected[name], strict=True
-        ):
-            if not equal(item, reference):
-                return f"{subject}: {failure.format(got=shorten(item), expected=shorten(reference))}"
-        return None
-
-    return judge
 
 
 def parts(**failures: str) -> Judge:

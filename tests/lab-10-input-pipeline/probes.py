@@ -723,7 +723,8 @@ def packed_edges(learner: ModuleType, seed: int) -> dict[str, Any]:
 def mask(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The mask of rows of several documents, some with padding at their end, a softmax with it, and that of no row."""
     draw = random.Random(seed)
-    rows, length, number = [], draw.randrange(7, 12), 0
+    rows: list[list[int]] = []
+    length, number = draw.randrange(7, 12), 0
     for padding in (False, True, True):
         row: list[int] = []
         while len(row) < length:

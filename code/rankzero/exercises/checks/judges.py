@@ -37,6 +37,34 @@ def all_of(*judges: Judge) -> Judge:
     return lambda got, expected: next((failure for judge in judges if (failure := judge(got, expected))), None)
 
 
+def items(got: object, expected: list[Any]) -> list[Any]:
+    """Returns the list `got` if it is as long as `expected`, and otherwise as many times None."""
+    return got if isinstance(got, list) and len(got) == len(expected) else [None] * len(expected)
+
+
+def says(name: str, failure: str) -> Judge:
+    """Passes if the answer `name` equals the reference's; `failure` may show both, as {got} and {expected}."""
+    return equals_reference(name, 0, lambda got, expected: failure.format(got=shorten(got), expected=shorten(expected)))
+
+
+def each_says(name: str, subjects: tuple[str, ...], failure: str) -> Judge:
+    """Passes if each item of the list `name` equals the reference's; `subjects` name the items.
+
+    `failure` may show {subject}, {got} and {expected}; without {subject}, it follows the subject and a colon.
+    """
+    sentence = failure if "{subject}" in failure else f"{{subject}}: {failure}"
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for subject, item, reference in zip(
+            subjects, items(got.get(name), expected[name]), expected[name], strict=True
+        ):
+            if not equal(item, reference):
+                return sentence.format(subject=subject, got=shorten(item), expected=shorten(reference))
+        return None
+
+    return judge
+
+
 def has_reference_form(*names: str) -> Judge:
     """Passes if these answers have the reference's types and sizes, for answers of a fixed form."""
 

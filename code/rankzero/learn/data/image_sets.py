@@ -122,7 +122,10 @@ def _downloaded_file(name: str) -> bytes:
 
 def _folder(folder: Path) -> ImageSet:
     if not folder.is_dir():
-        raise UserError(f"folder {folder} does not exist: pass a folder with four files in MNIST's format, 'digits' or 'fashion-mnist'.")
+        raise UserError(
+            f"folder {folder} does not exist: pass a folder with four files in MNIST's format, 'digits' or "
+            "'fashion-mnist'."
+        )
     arrays, is_fashion = [], True
     for name, digest in FASHION_MNIST_SHA256.items():
         stem = name.removesuffix(".gz")
