@@ -138,7 +138,8 @@ def ladder(workers: int, prefetch: int) -> Iterator[Rung]:
     """Yields each rung's name and the loader's settings that it adds; the last rung changes the data set instead."""
     yield "this process loads", {"num_workers": 0}
     if workers:  # each prepares 2 batches ahead, DataLoader's default
-        yield f"+ {workers} worker{'s' * (workers > 1)}", {"num_workers": workers, "prefetch_factor": 2}
+        name = "+ 1 worker" if workers == 1 else f"+ {workers} workers"
+        yield name, {"num_workers": workers, "prefetch_factor": 2}
         yield "+ pinned memory", {"pin_memory": True}
         yield f"+ {prefetch} batches ahead", {"prefetch_factor": prefetch}
         yield "+ persistent workers", {"persistent_workers": True}

@@ -173,17 +173,6 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
-        "numpy_alike_in_all_workers",
-        fails=("seed_worker/differs",),
-        read=ORDER,
-        explanation="""NumPy gets the same seed in every worker. All workers then draw the same crops and flips, and a
-        batch has each augmentation as many times as there are workers.""",
-        change="""
--    np.random.seed(words[1])
-+    np.random.seed(seed % 2**32)
-""",
-    ),
-    KnownWrong(
         "sum_of_the_four",
         fails=("seed_worker/repeats", "seed_worker/mixes"),
         read=ORDER,
@@ -199,6 +188,17 @@ KNOWN_WRONG = (
 +    random.seed(total)
 +    np.random.seed(total)
 +    torch.manual_seed(total)
+""",
+    ),
+    KnownWrong(
+        "numpy_alike_in_all_workers",
+        fails=("seed_worker/differs",),
+        read=ORDER,
+        explanation="""NumPy gets the same seed in every worker. All workers then draw the same crops and flips, and a
+        batch has each augmentation as many times as there are workers.""",
+        change="""
+-    np.random.seed(words[1])
++    np.random.seed(seed % 2**32)
 """,
     ),
     # ------------------------------------------------------------------------------------------------------ TextStream
@@ -225,17 +225,6 @@ KNOWN_WRONG = (
 -        place = self.epoch, self.rank, self.ranks, worker, len(self.taken)
 +        worker = info.id if info else 0
 +        place = self.epoch, self.rank, self.ranks, 0, 1
-""",
-    ),
-    KnownWrong(
-        "one_epoch_forever",
-        fails=("TextStream/epochs",),
-        read=ORDER,
-        explanation="""Every epoch has the order of the first epoch: the epoch does not change after the last window, or
-        the iteration does not use it.""",
-        change="""
--            self.epoch, self.taken = self.epoch + 1, [0] * len(self.taken)
-+            self.taken = [0] * len(self.taken)
 """,
     ),
     KnownWrong(
@@ -274,6 +263,17 @@ KNOWN_WRONG = (
         change="""
 -        for window in epoch_indices(self.windows, self.seed, *place)[self.taken[worker] :].tolist():
 +        for window in epoch_indices(self.windows, self.seed, *place)[self.taken[0] :].tolist():
+""",
+    ),
+    KnownWrong(
+        "one_epoch_forever",
+        fails=("TextStream/epochs",),
+        read=ORDER,
+        explanation="""Every epoch has the order of the first epoch: the epoch does not change after the last window, or
+        the iteration does not use it.""",
+        change="""
+-            self.epoch, self.taken = self.epoch + 1, [0] * len(self.taken)
++            self.taken = [0] * len(self.taken)
 """,
     ),
     KnownWrong(

@@ -47,11 +47,11 @@ def times_text(times: object, expected: list[int], thing: str = "sample") -> str
     number = next((number for number, count in enumerate(counts) if count != 1), 0)
     missing, repeated = (sum(1 for count in counts if wrong(count)) for wrong in (lambda n: n < 1, lambda n: n > 1))
     if missing + repeated == len(counts) == counts.count(counts[0]) and counts[0] > 1:
-        return f"every {thing} comes {counts[0]} times; expected once."
+        return f"every {thing} comes {shorten(counts[0])} times; expected once."
     also = f"Of {len(counts)} {thing}s, {missing} come never and {repeated} too often"
     overlap = missing and repeated and sum(counts) == len(counts)
     why = ": the shares overlap, as if they came from different orders" if overlap else ""
-    return f"{thing} {number} comes {counts[number]} times; expected once. {also}{why}."
+    return f"{thing} {number} comes {shorten(counts[number])} times; expected once. {also}{why}."
 
 
 def each_once(got: Answers, expected: Answers) -> str | None:
@@ -175,7 +175,7 @@ def windows_equal(got: Answers, expected: Answers) -> str | None:
         if failure := times_text(windows, expected["windows"][place], "window"):
             return f"{where}rank 0 of 1, without workers: {failure}"
         for name in ("x", "y"):
-            rows = items(items(got.get(name), texts)[place], expected[name][place])
+            rows = items(items(got.get(name), expected[name])[place], expected[name][place])
             for number, (row, reference) in enumerate(zip(rows, expected[name][place], strict=True)):
                 if not equal(row, reference):
                     return f"{where}{name} of window {number} is {shorten(row)}; expected {reference}."
@@ -237,7 +237,9 @@ def resumes(got: Answers, expected: Answers) -> str | None:
 def state_is_small(got: Answers, expected: Answers) -> str | None:
     """The state has plain values, at most one per worker, and does not change afterwards."""
     if not equal(got.get("form"), expected["form"]):
-        return f"the state {got.get('form')}; expected {expected['form']}, at most one per worker."
+        form = got.get("form")
+        found = shorten(form, 80) if isinstance(form, str) else "has another form"
+        return f"the state {found}; expected {expected['form']}, at most one per worker."
     for change, count, right in zip(
         ("the stream goes on", "another stream has loaded it and goes on"),
         items(got.get("changed"), expected["changed"]),

@@ -88,11 +88,11 @@ def some_pictures(draw: random.Random, count: int, channels: int) -> Tensor:
     height, width = draw.sample(range(5, 12), 2)
     generator = torch.Generator().manual_seed(draw.randrange(2**31))
     low = [draw.randrange(0, 120) for _ in range(channels)]
-    channels = [
+    parts = [
         torch.randint(start, start + draw.randrange(20, 130), (count, height, width), generator=generator)
         for start in low
     ]
-    return torch.stack(channels, -1).to(torch.uint8)
+    return torch.stack(parts, -1).to(torch.uint8)
 
 
 def _prepare_arguments(draw: random.Random, count: int, channels: int = 3) -> tuple[Tensor, Tensor, Tensor]:
