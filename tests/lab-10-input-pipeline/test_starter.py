@@ -118,7 +118,7 @@ def test_the_bug_of_the_page_is_seen_by_the_comparison(small: Path, tmp_path: Pa
 @pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.prove)])
 def test_a_signal_ends_the_run_and_its_workers_with_one_sentence(number: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-u", str(LAB10.lab.starter), "--device", "cpu", "--read-ms", "2", "--batch-size", "16"]
+    command = [sys.executable, "-u", str(LAB10.lab.starter), "--device", "cpu", "--read-ms", "2", "--batch-size", "8"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
