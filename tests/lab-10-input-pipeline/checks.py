@@ -48,7 +48,7 @@ def times_text(times: object, expected: list[int], thing: str = "sample") -> str
     missing, repeated = (sum(1 for count in counts if wrong(count)) for wrong in (lambda n: n < 1, lambda n: n > 1))
     if missing + repeated == len(counts) == counts.count(counts[0]) and counts[0] > 1:
         return f"every {thing} comes {shorten(counts[0])} times; expected once."
-    also = f"Of {len(counts)} {thing}s, {missing} come never and {repeated} too often"
+    also = f"Of {len(counts)} {thing}s, {missing} never come and {repeated} come too often"
     overlap = missing and repeated and sum(counts) == len(counts)
     why = ": the shares overlap, as if they came from different orders" if overlap else ""
     return f"{thing} {number} comes {shorten(counts[number])} times; expected once. {also}{why}."
